@@ -72,10 +72,10 @@ class JointStages::Impl {
 
   [[nodiscard]] bool is_small() const { return model_.is_small(request_); }
 
-  Status settle(StageTrial& trial) {
+  Status settle(StageTrial& trial, double worth_seconds) {
     Found& here = found(trial.choice);
     if (here.settled) return Done{};
-    best_seconds_ = kNothing;  // it is worth any effort
+    best_seconds_ = worth_seconds;
     std::optional<LineCut> cut = here.cut_within(here.bytes);
     if (Status status = add_smaller_ways(here, cut); !status) return status;
     here.settled = true;
@@ -469,7 +469,7 @@ Result<JointStages> JointStages::make(const JointStagesRequest& request) {
 
 Result<std::vector<StageTrial>> JointStages::search() { return impl_->search(); }
 bool JointStages::is_small() const { return impl_->is_small(); }
-Status JointStages::settle(StageTrial& trial) { return impl_->settle(trial); }
+Status JointStages::settle(StageTrial& trial, double worth_seconds) { return impl_->settle(trial, worth_seconds); }
 const std::vector<std::string>& JointStages::left_out() const { return impl_->left_out(); }
 StageCutWish JointStages::wish(const StageChoice& choice) const { return impl_->wish(choice); }
 std::optional<StageCutWish> JointStages::wish_after(const StageChoice& choice, const std::vector<double>& busy_seconds) { return impl_->wish_after(choice, busy_seconds); }

@@ -60,8 +60,9 @@ class JointStages {
 
   // Whether the model has so few ops that each stage is searched for, on all meshes, and plans need not be as few as can be.
   [[nodiscard]] bool is_small() const;
-  // Of an estimated one, what it takes where a device's memory counts, if that was not looked at since even without it was no better than the best; it may be that nothing fits. Errors: those of solving and lowering.
-  Status settle(StageTrial& trial);
+  // Of an estimated one, what it takes where a device's memory counts, if that was not looked at since even without it was no better than the best; it may be that nothing fits. Steps much longer than
+  // `worth_seconds` are worth no effort. Errors: those of solving and lowering.
+  Status settle(StageTrial& trial, double worth_seconds);
   // How it would be planned. Of an estimated and settled one.
   [[nodiscard]] StageCutWish wish(const StageChoice& choice) const;
   // The same once a plan of that wish says what its stages take, by position; nothing where that leads to no other cut.

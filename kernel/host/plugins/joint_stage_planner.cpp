@@ -1,7 +1,10 @@
 #include "plugins/joint_stage_planner.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -24,6 +27,8 @@ struct PlanEffort {
   double doubt = 1;
 };
 constexpr PlanEffort kOfTiny{40, 8, 1.3}, kOfSmall{6, 2, 1.1}, kOfLarge{3, 1, 1};
+constexpr double kAnySeconds = std::numeric_limits<double>::infinity();
+constexpr int kMostUnfit = 2;   // plans of a large model's choices of one number of stages, until one fits
 constexpr double kNear = 1.03;  // over the best step: so near a large model's choice of another number of stages is planned too
 constexpr std::size_t kMostTinyOps = 400;  // what stands at the ends of so small a model is much of it, and estimates are the less exact
 
@@ -88,10 +93,10 @@ class JointPlanner {
 
   Status plan_promising(JointStages& joint, int most, double doubt, bool unlike) {
     for (int planned = 0; planned < most;) {
-      StageTrial* next = most_promising(doubt, unlike);
+      StageTrial* next = most_promising(doubt, [&](const StageTrial& trial) { return trial.choice.devices.empty() != unlike; });
       if (next == nullptr) break;
       const double expected = next->estimate_seconds;
-      if (Status status = joint.settle(*next); !status) return status;
+      if (Status status = joint.settle(*next, kAnySeconds); !status) return status;
       if (next->state != TrialState::estimated || next->estimate_seconds > expected) continue;
       if (Status status = plan(joint, *next); !status) return status;
       if (next->state == TrialState::planned) ++planned;
@@ -99,24 +104,37 @@ class JointPlanner {
     return Done{};
   }
 
-  // Estimates of unlike numbers of stages are off by unlike parts: the most promising choice of each number of which nothing is planned.
+  // Estimates of unlike numbers of stages are off by unlike parts: of each number of which nothing is planned, the most promising choice that fits.
   Status plan_near(JointStages& joint) {
-    const auto is_near = [&](const StageTrial& trial) { return trial.choice.devices.empty() && trial.state == TrialState::estimated && trials_.best_seconds() && trial.estimate_seconds < kNear * *trials_.best_seconds(); };
-    for (const StageTrial* best : best_by_stages(search_.trials)) {
-      StageTrial& trial = search_.trials[static_cast<std::size_t>(best - search_.trials.data())];
-      if (!is_near(trial)) continue;
-      if (Status status = joint.settle(trial); !status) return status;
-      if (!is_near(trial)) continue;
-      if (Status status = plan(joint, trial); !status) return status;
+    std::set<std::uint32_t> numbers;
+    for (const StageTrial& trial : search_.trials) numbers.insert(trial.choice.stages);
+    for (const std::uint32_t stages : numbers) {
+      const auto is_one = [&](const StageTrial& trial) { return trial.choice.stages == stages && trial.choice.devices.empty(); };
+      for (int unfit = 0; unfit < kMostUnfit;) {
+        if (std::ranges::any_of(search_.trials, [&](const StageTrial& trial) { return is_one(trial) && trial.state == TrialState::planned; })) break;
+        StageTrial* next = most_promising(kNear, is_one);
+        if (next == nullptr) break;
+        const double expected = next->estimate_seconds;
+        if (Status status = joint.settle(*next, trials_.best_seconds().value_or(kAnySeconds)); !status) return status;
+        if (!may_be_shorter(*next, kNear) || next->estimate_seconds > expected) continue;
+        if (Status status = plan(joint, *next); !status) return status;
+        ++unfit;
+      }
     }
     return Done{};
   }
 
-  // Of those that may be better than the best plan; null if none is.
-  StageTrial* most_promising(double doubt, bool unlike) {
+  // Where estimates may be too long by such a factor.
+  [[nodiscard]] bool may_be_shorter(const StageTrial& trial, double doubt) const {
+    return trial.state == TrialState::estimated && (!trials_.best_seconds() || trial.estimate_seconds < doubt * *trials_.best_seconds());
+  }
+
+  // Of such choices one that may be better than the best plan; null if none is.
+  template <class IsOne>
+  StageTrial* most_promising(double doubt, IsOne is_one) {
     StageTrial* best = nullptr;
     for (StageTrial& trial : search_.trials) {
-      if (trial.choice.devices.empty() == unlike || trial.state != TrialState::estimated || (trials_.best_seconds() && trial.estimate_seconds >= doubt * *trials_.best_seconds())) continue;
+      if (!is_one(trial) || !may_be_shorter(trial, doubt)) continue;
       if (best == nullptr || trial.estimate_seconds < best->estimate_seconds) best = &trial;
     }
     return best;

@@ -75,6 +75,14 @@ std::string table_of_stages(const StageSearch& search) {
   return table_text(rows, 2);
 }
 
+// Of those that are not planned.
+std::string but_for_shorter(const StageSearch& search) {
+  const StageTrial* chosen = shortest_of(search.trials);
+  if (chosen == nullptr) return "";
+  const auto shorter = std::ranges::count_if(search.trials, [&](const StageTrial& trial) { return trial.state == TrialState::estimated && trial.estimate_seconds < chosen->step_seconds; });
+  return shorter == 0 ? "" : ", but for " + std::to_string(shorter) + " behind others of as many stages that were planned or did not fit";
+}
+
 Json trial_json(const StageTrial& trial) {
   Json json;
   json.add("stages", trial.choice.stages).add("schedule", trial.choice.schedule.empty() ? Json(nullptr) : Json(trial.choice.schedule)).add("microbatches", trial.choice.microbatches);
@@ -96,7 +104,7 @@ std::string stage_search_text(const PlanOutcome& outcome) {
   const TrialCounts counts = count_trials(search, 0);
   std::string text = "The best of each number of stages (* won), of " + std::to_string(search.trials.size()) + " combinations with schedules and microbatches:\n" + table_of_stages(search);
   text += "  planned " + std::to_string(counts.planned) + ", unfit " + std::to_string(counts.unfit) + ", refused " + std::to_string(counts.refused);
-  if (counts.estimated > 0) text += ", estimated " + std::to_string(counts.estimated) + ": expected to take longer than what was planned, and not proven to\n";
+  if (counts.estimated > 0) text += ", estimated " + std::to_string(counts.estimated) + ": expected to take longer than what was planned" + but_for_shorter(search) + ", and not proven to\n";
   else text += ", skipped " + std::to_string(counts.skipped) + ": no plan of theirs has a shorter step than the best\n";
   for (const StageTrial* best : best_by_stages(search.trials)) {
     if (best->state != TrialState::planned && best->state != TrialState::estimated) text += "  " + to_string(best->choice) + ": " + first_line(best->reason) + "\n";
