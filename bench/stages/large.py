@@ -59,7 +59,6 @@ class Large:
     texts: int
     length: int
     cluster: str
-    settings: tuple[str, ...] = ()
 
 
 LARGE = {
