@@ -285,8 +285,8 @@ class JointStages::Impl {
   // Where memory binds: until something fits, and then by what it is worth in the stages.
   Status add_smaller_ways(const Found& here, std::optional<LineCut>& cut) {
     JointLine& line = *here.line;
-    const std::vector<double> in_flight = in_flight_by_position(here.schedule);
-    const double most_in_flight = std::ranges::max(in_flight);
+    const std::vector<PositionLoad> loads = loads_by_position(here.schedule);
+    const double most_in_flight = std::ranges::max(loads, {}, &PositionLoad::in_flight).in_flight;
     const std::set<std::int64_t> numbers(here.devices.begin(), here.devices.end());
     double factor = 1;
     for (int i = 0; i < kMostPrices && !cut; ++i, factor *= kPriceStep) {
@@ -299,7 +299,7 @@ class JointStages::Impl {
       std::set<std::tuple<std::int64_t, double, double>> wanted;  // devices, prices and numbers in flight
       for (std::size_t position = 0; position < cut->stages.size(); ++position) {
         const bool is_asked = position == 0 || position + 1 == cut->stages.size() || position == cut->stages.size() / 2;
-        if (is_asked && cut->stages[position].price > 0) wanted.emplace(here.devices[position], cut->stages[position].price, in_flight[position]);
+        if (is_asked && cut->stages[position].price > 0) wanted.emplace(here.devices[position], cut->stages[position].price, loads[position].in_flight);
       }
       bool any = false;
       for (const auto& [devices, price, flying] : wanted) {

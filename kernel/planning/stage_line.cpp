@@ -25,10 +25,29 @@ UnitCost with_seconds(const UnitCost& cost, double factor) {
 
 double bytes_of(const UnitCost& cost, double in_flight) { return cost.resident_bytes + in_flight * cost.saved_bytes + cost.passing_bytes; }
 
-// Communication that takes longer than the computing beside it makes that longer; that of the last backward is waited for before the updates.
-StageCost stage_of(std::size_t way, std::size_t mesh, const UnitCost& cost, double bytes) {
-  const double waits = std::max(cost.backward_beside_seconds - cost.backward_seconds(), 0.0), last = std::max(cost.last_beside_seconds - cost.backward_seconds() - waits, cost.wait_seconds);
-  return {mesh, std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.input_gradient_seconds + waits, cost.weight_gradient_seconds, cost.update_seconds + last, bytes, 0, way, way, 1, 0};
+enum class BackwardIs : std::uint8_t { whole, in_parts, of_weights };
+
+// Of a position's units from that one on. Before the first one there is nothing to hand a gradient to: all of its backward may be done last.
+BackwardIs backward_from(std::size_t unit, const PositionLoad& load) {
+  if (!load.in_parts) return BackwardIs::whole;
+  return unit == 0 ? BackwardIs::of_weights : BackwardIs::in_parts;
+}
+
+// Communication that takes longer than the computing beside it makes that longer, and in each part of a backward what belongs to it: a part waits for what travels when it ends. That of the last backward is waited for
+// before the updates.
+StageCost stage_of(std::size_t way, std::size_t mesh, const UnitCost& cost, BackwardIs backward, double bytes) {
+  StageCost made{mesh, std::max(cost.forward_seconds, cost.forward_beside_seconds), cost.input_gradient_seconds, cost.weight_gradient_seconds, cost.update_seconds, bytes, 0, way, way, 1, 0};
+  const double beside_input = cost.backward_beside_seconds - cost.weight_beside_seconds;
+  if (backward == BackwardIs::in_parts) {
+    made.input_gradient_seconds = std::max(made.input_gradient_seconds, beside_input);
+    made.weight_gradient_seconds = std::max(made.weight_gradient_seconds, cost.weight_beside_seconds);
+  } else {
+    made.input_gradient_seconds += std::max(cost.backward_beside_seconds - cost.backward_seconds(), 0.0);
+  }
+  if (backward == BackwardIs::of_weights) made.weight_gradient_seconds += std::exchange(made.input_gradient_seconds, 0);
+  const double beside_last = backward == BackwardIs::in_parts ? beside_input + made.weight_gradient_seconds : made.backward_seconds();
+  made.update_seconds += std::max(cost.last_beside_seconds - beside_last, cost.wait_seconds);
+  return made;
 }
 
 // A part of the one, and the rest of the other.
@@ -65,16 +84,19 @@ std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const st
   return made;
 }
 
-std::vector<double> in_flight_by_position(const PipelineSchedule& schedule) {
-  std::vector<double> most(schedule.shape.positions(), 0), now(most.size(), 0);
+std::vector<PositionLoad> loads_by_position(const PipelineSchedule& schedule) {
+  std::vector<PositionLoad> loads(schedule.shape.positions());
+  std::vector<double> now(loads.size(), 0);
   for (std::size_t group = 0; group < schedule.order.size(); ++group) {
     for (const PipelineEvent& event : schedule.order[group]) {
       const std::uint32_t position = schedule.position(group, event.chunk);
-      if (event.kind == PipelineEventKind::forward) most[position] = std::max(most[position], ++now[position]);
-      else if (event.kind != PipelineEventKind::input_gradient) --now[position];
+      PositionLoad& load = loads[position];
+      if (event.kind == PipelineEventKind::forward) load.in_flight = std::max(load.in_flight, ++now[position]);
+      else if (event.kind == PipelineEventKind::input_gradient) load.in_parts = true;
+      else --now[position];
     }
   }
-  return most;
+  return loads;
 }
 
 void StageLine::add_way(std::size_t mesh, std::int64_t devices, const std::vector<UnitCost>& by_kind) {
@@ -104,13 +126,13 @@ UnitCost StageLine::sum(const Way& way, std::size_t from, std::size_t to) const 
   return cost;
 }
 
-std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, std::int64_t devices, double in_flight, double bytes) const {
+std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, std::int64_t devices, const PositionLoad& load, double bytes) const {
   const auto known = ways_of_.find(devices);
   if (known == ways_of_.end()) return std::nullopt;
   std::vector<StageCost> all;
   for (const std::size_t way : known->second) {
     const UnitCost cost = sum(ways_[way], from, to);
-    all.push_back(stage_of(way, ways_[way].mesh, cost, bytes_of(cost, in_flight)));
+    all.push_back(stage_of(way, ways_[way].mesh, cost, backward_from(from, load), bytes_of(cost, load.in_flight)));
   }
   std::optional<StageCost> best;
   const auto keep = [&](const StageCost& cost) {
@@ -131,14 +153,14 @@ std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, std:
 }
 
 // By position the unit behind its last one, as many to each as it does within the time, and at least one.
-std::optional<std::vector<std::size_t>> StageLine::fill(std::span<const std::int64_t> devices, std::span<const double> in_flight, double bytes, double longest) const {
+std::optional<std::vector<std::size_t>> StageLine::fill(std::span<const std::int64_t> devices, std::span<const PositionLoad> loads, double bytes, double longest) const {
   const std::size_t positions = devices.size();
   std::vector<std::size_t> ends;
   std::size_t from = 0;
   for (std::size_t position = 0; position < positions; ++position) {
     const std::size_t most = size() - (positions - 1 - position);  // the others take one at least
     const auto fits = [&](std::size_t to) {
-      const std::optional<StageCost> cost = stage(from, to, devices[position], in_flight[position], bytes);
+      const std::optional<StageCost> cost = stage(from, to, devices[position], loads[position], bytes);
       return cost && cost->step_seconds(microbatches_) <= longest;
     };
     if (!fits(from + 1)) return std::nullopt;
@@ -156,13 +178,13 @@ std::optional<std::vector<std::size_t>> StageLine::fill(std::span<const std::int
 
 std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, LineShape shape, double bytes, double hop_seconds) const {
   bytes /= schedule.shape.chunks;
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   LineCut made{std::move(shape), {}, 0};
   std::vector<PositionTicks> ticks;
   std::size_t from = 0;
   double update = 0;
   for (std::size_t position = 0; position < made.shape.ends.size(); ++position) {
-    const std::optional<StageCost> cost = stage(from, made.shape.ends[position], made.shape.devices[position], in_flight[position], bytes);
+    const std::optional<StageCost> cost = stage(from, made.shape.ends[position], made.shape.devices[position], loads[position], bytes);
     if (!cost) return std::nullopt;
     ticks.push_back({to_ticks(cost->forward_seconds), to_ticks(cost->backward_seconds()), to_ticks(cost->input_gradient_seconds), to_ticks(cost->weight_gradient_seconds)});
     update = std::max(update, schedule.shape.chunks * cost->update_seconds);
@@ -179,21 +201,21 @@ double StageLine::slowest_seconds(std::int64_t devices) const {
   double most = 0;
   const auto known = ways_of_.find(devices);
   if (known == ways_of_.end()) return most;
-  for (const std::size_t way : known->second) most = std::max(most, stage_of(way, ways_[way].mesh, ways_[way].before.back(), 0).step_seconds(microbatches_));
+  for (const std::size_t way : known->second) most = std::max(most, stage_of(way, ways_[way].mesh, ways_[way].before.back(), BackwardIs::in_parts, 0).step_seconds(microbatches_));
   return most;
 }
 
 std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, const std::vector<std::int64_t>& devices, double bytes, double hop_seconds) const {
   if (devices.size() > size()) return std::nullopt;
   const double part = bytes / schedule.shape.chunks;
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   double least = 0, most = 0;
   for (const std::int64_t each : devices) most = std::max(most, slowest_seconds(each));
-  std::optional<std::vector<std::size_t>> ends = fill(devices, in_flight, part, most);
+  std::optional<std::vector<std::size_t>> ends = fill(devices, loads, part, most);
   if (!ends) return std::nullopt;
   for (int i = 0; i < kHalvingsOfPace; ++i) {
     const double middle = least + (most - least) / 2;
-    std::optional<std::vector<std::size_t>> found = fill(devices, in_flight, part, middle);
+    std::optional<std::vector<std::size_t>> found = fill(devices, loads, part, middle);
     (found ? most : least) = middle;
     if (found) ends = std::move(found);
   }
@@ -204,13 +226,13 @@ std::optional<LineCut> StageLine::cut(const PipelineSchedule& schedule, const st
 // looked up.
 class StageLine::Free {
  public:
-  Free(const StageLine& line, std::vector<double> in_flight, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes)
-      : line_(line), in_flight_(std::move(in_flight)), ranges_(ranges), devices_(devices), bytes_(bytes) {}
+  Free(const StageLine& line, std::vector<PositionLoad> loads, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes)
+      : line_(line), loads_(std::move(loads)), ranges_(ranges), devices_(devices), bytes_(bytes) {}
 
   std::optional<LineShape> within(double longest) {
-    std::vector<std::map<std::int64_t, Reached>> reached(in_flight_.size() + 1);  // by position and the devices before it
+    std::vector<std::map<std::int64_t, Reached>> reached(loads_.size() + 1);  // by position and the devices before it
     reached.front()[0] = {};
-    for (std::size_t position = 0; position < in_flight_.size(); ++position) {
+    for (std::size_t position = 0; position < loads_.size(); ++position) {
       for (const DeviceRange& range : ranges_) {
         const auto from = reached[position].find(range.first);
         if (from == reached[position].end()) continue;
@@ -224,7 +246,7 @@ class StageLine::Free {
     if (last == reached.back().end() || last->second.end != line_.size()) return std::nullopt;
     LineShape shape;
     std::int64_t before = devices_;
-    for (std::size_t position = in_flight_.size(); position > 0; --position) {
+    for (std::size_t position = loads_.size(); position > 0; --position) {
       const Reached& here = reached[position].at(before);
       shape.ends.insert(shape.ends.begin(), here.end);
       shape.devices.insert(shape.devices.begin(), here.devices);
@@ -241,7 +263,7 @@ class StageLine::Free {
 
   // From there; `from` itself where not even one unit fits.
   std::size_t furthest(std::size_t position, std::size_t from, std::int64_t devices, double longest) {
-    const std::size_t most = line_.size() - (in_flight_.size() - 1 - position);  // the others take one at least
+    const std::size_t most = line_.size() - (loads_.size() - 1 - position);  // the others take one at least
     std::size_t least = from, above = most + 1;
     while (above - least > 1) {
       const std::size_t middle = least + (above - least) / 2;
@@ -253,14 +275,14 @@ class StageLine::Free {
   double seconds(std::size_t position, std::size_t from, std::size_t to, std::int64_t devices) {
     const auto [known, is_new] = seconds_[{position, devices}].try_emplace(from * (line_.size() + 1) + to, 0);
     if (is_new) {
-      const std::optional<StageCost> cost = line_.stage(from, to, devices, in_flight_[position], bytes_);
+      const std::optional<StageCost> cost = line_.stage(from, to, devices, loads_[position], bytes_);
       known->second = cost ? cost->step_seconds(line_.microbatches_) : std::numeric_limits<double>::infinity();
     }
     return known->second;
   }
 
   const StageLine& line_;
-  const std::vector<double> in_flight_;
+  const std::vector<PositionLoad> loads_;
   const std::span<const DeviceRange> ranges_;
   const std::int64_t devices_;
   const double bytes_;
@@ -268,12 +290,12 @@ class StageLine::Free {
 };
 
 std::optional<LineShape> StageLine::cut_freely(const PipelineSchedule& schedule, std::span<const DeviceRange> ranges, std::int64_t devices, double bytes, double longest) const {
-  std::vector<double> in_flight = in_flight_by_position(schedule);
-  if (in_flight.size() > size()) return std::nullopt;
+  std::vector<PositionLoad> loads = loads_by_position(schedule);
+  if (loads.size() > size()) return std::nullopt;
   double most = 0;
   for (const DeviceRange& range : ranges) most = std::max(most, slowest_seconds(range.count));
   longest = std::min(longest, most);
-  Free free(*this, std::move(in_flight), ranges, devices, bytes);
+  Free free(*this, std::move(loads), ranges, devices, bytes);
   std::optional<LineShape> shape = free.within(longest);
   double least = 0;
   for (int i = 0; shape && i < kHalvingsOfFreePace; ++i) {

@@ -41,6 +41,12 @@ struct LineCut {
   double step_seconds = 0;        // estimated
 };
 
+// What a schedule asks of a position.
+struct PositionLoad {
+  double in_flight = 0;  // of how many microbatches it holds something at most
+  bool in_parts = false;  // some of its backwards are in two parts, and so all of them are
+};
+
 // Devices that may be those of a stage.
 struct DeviceRange {
   std::int64_t first = 0, count = 0;
@@ -55,7 +61,7 @@ class StageLine {
   void add_way(std::size_t mesh, std::int64_t devices, const std::vector<UnitCost>& by_kind);
 
   // What units [from, to) take in one stage of so many devices within so many bytes of each; nothing where no way fits.
-  [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, std::int64_t devices, double in_flight, double bytes) const;
+  [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, std::int64_t devices, const PositionLoad& load, double bytes) const;
 
   // The cut whose longest stage is shortest, with as many units as fit into each; `devices` by position. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one
   // stage to the next. Nothing where none fits.
@@ -85,7 +91,7 @@ class StageLine {
   [[nodiscard]] UnitCost sum(const Way& way, std::size_t from, std::size_t to) const;
   // Of a step, of the whole line over so many devices in the slowest way.
   [[nodiscard]] double slowest_seconds(std::int64_t devices) const;
-  [[nodiscard]] std::optional<std::vector<std::size_t>> fill(std::span<const std::int64_t> devices, std::span<const double> in_flight, double bytes, double longest) const;
+  [[nodiscard]] std::optional<std::vector<std::size_t>> fill(std::span<const std::int64_t> devices, std::span<const PositionLoad> loads, double bytes, double longest) const;
 
   const ModelUnits& units_;
   const double microbatches_;
@@ -103,7 +109,7 @@ bool is_plain(const PipelineSchedule& schedule);
 // By position of a schedule what its group has.
 std::vector<std::int64_t> by_position(const PipelineSchedule& schedule, const std::vector<std::int64_t>& by_group);
 
-// By position of a schedule, of how many microbatches it holds something at most.
-std::vector<double> in_flight_by_position(const PipelineSchedule& schedule);
+// By position of a schedule.
+std::vector<PositionLoad> loads_by_position(const PipelineSchedule& schedule);
 
 }  // namespace meshwright

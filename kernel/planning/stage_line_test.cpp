@@ -62,13 +62,13 @@ PipelineSchedule alternating(std::uint32_t stages, std::uint32_t microbatches) {
 
 // The least longest stage of all cuts; infinite where none fits.
 double least_longest(const StageLine& line, const PipelineSchedule& schedule, double bytes) {
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   const double never = std::numeric_limits<double>::infinity();
   const std::function<double(std::size_t, std::size_t)> best = [&](std::size_t position, std::size_t from) {
-    if (position == in_flight.size()) return from == line.size() ? 0.0 : never;
+    if (position == loads.size()) return from == line.size() ? 0.0 : never;
     double least = never;
     for (std::size_t to = from + 1; to <= line.size(); ++to) {
-      const std::optional<StageCost> cost = line.stage(from, to, 1, in_flight[position], bytes);
+      const std::optional<StageCost> cost = line.stage(from, to, 1, loads[position], bytes);
       if (cost) least = std::min(least, std::max(cost->step_seconds(schedule.shape.microbatches), best(position + 1, to)));
     }
     return least;
@@ -117,15 +117,15 @@ constexpr DeviceRange kRangesOfFour[] = {{0, 1}, {0, 2}, {1, 1}, {2, 1}, {2, 2},
 
 // The least longest stage of all cuts and devices.
 double least_longest_freely(const StageLine& line, const PipelineSchedule& schedule, double bytes) {
-  const std::vector<double> in_flight = in_flight_by_position(schedule);
+  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   const double never = std::numeric_limits<double>::infinity();
   const std::function<double(std::size_t, std::size_t, std::int64_t)> best = [&](std::size_t position, std::size_t from, std::int64_t device) {
-    if (position == in_flight.size()) return from == line.size() && device == 4 ? 0.0 : never;
+    if (position == loads.size()) return from == line.size() && device == 4 ? 0.0 : never;
     double least = never;
     for (const DeviceRange& range : kRangesOfFour) {
       if (range.first != device) continue;
       for (std::size_t to = from + 1; to <= line.size(); ++to) {
-        const std::optional<StageCost> cost = line.stage(from, to, range.count, in_flight[position], bytes);
+        const std::optional<StageCost> cost = line.stage(from, to, range.count, loads[position], bytes);
         if (cost) least = std::min(least, std::max(cost->step_seconds(schedule.shape.microbatches), best(position + 1, to, device + range.count)));
       }
     }
@@ -174,14 +174,14 @@ TEST(StageLine, MixesWaysWhereMemoryBinds) {
   small.forward_seconds = 2, small.saved_bytes = 4;
   drawn.ways = {{fast}, {small}};
   const StageLine line = line_of(drawn, 1);
-  const std::optional<StageCost> cost = line.stage(0, 4, 1, 2, 56);  // 80 bytes the one way, 32 the other
+  const std::optional<StageCost> cost = line.stage(0, 4, 1, {2}, 56);  // 80 bytes the one way, 32 the other
   ASSERT_TRUE(cost);
   EXPECT_DOUBLE_EQ(cost->part, 0.5);
   EXPECT_DOUBLE_EQ(cost->forward_seconds, 6);
   EXPECT_DOUBLE_EQ(cost->bytes, 56);
   EXPECT_DOUBLE_EQ(cost->price, 4.0 / 48);
-  EXPECT_FALSE(line.stage(0, 4, 1, 2, 31));
-  EXPECT_DOUBLE_EQ(line.stage(0, 4, 1, 2, 80)->forward_seconds, 4);
+  EXPECT_FALSE(line.stage(0, 4, 1, {2}, 31));
+  EXPECT_DOUBLE_EQ(line.stage(0, 4, 1, {2}, 80)->forward_seconds, 4);
 }
 
 TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
@@ -192,11 +192,32 @@ TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
   cost.forward_seconds = 1, cost.input_gradient_seconds = 1, cost.weight_gradient_seconds = 1, cost.update_seconds = 1;
   cost.forward_beside_seconds = 3, cost.backward_beside_seconds = 5, cost.last_beside_seconds = 9;
   drawn.ways = {{cost}};
-  const std::optional<StageCost> stage = line_of(drawn, 2).stage(0, 1, 1, 1, 100);
+  const std::optional<StageCost> stage = line_of(drawn, 2).stage(0, 1, 1, {1}, 100);
   ASSERT_TRUE(stage);
   EXPECT_DOUBLE_EQ(stage->forward_seconds, 3);
   EXPECT_DOUBLE_EQ(stage->backward_seconds(), 5);
   EXPECT_DOUBLE_EQ(stage->update_seconds, 1 + 4);
+}
+
+// Each part of a backward waits for what travels in it; what nobody waits for may all be done last.
+TEST(StageLine, WaitsInEachPartOfABackward) {
+  DrawnLine drawn;
+  drawn.units.kinds = 1;
+  drawn.units.units = {{0, 1, 0, 0}, {1, 2, 0, 0}};
+  UnitCost cost;
+  cost.forward_seconds = 1, cost.input_gradient_seconds = 3, cost.weight_gradient_seconds = 1, cost.backward_beside_seconds = 4, cost.weight_beside_seconds = 3, cost.last_beside_seconds = 4;
+  drawn.ways = {{cost}};
+  const StageLine line = line_of(drawn, 2);
+  const auto expect = [&](std::size_t from, bool in_parts, double input, double weight, double update) {
+    const std::optional<StageCost> stage = line.stage(from, from + 1, 1, {1, in_parts}, 100);
+    ASSERT_TRUE(stage);
+    EXPECT_DOUBLE_EQ(stage->input_gradient_seconds, input) << from << in_parts;
+    EXPECT_DOUBLE_EQ(stage->weight_gradient_seconds, weight) << from << in_parts;
+    EXPECT_DOUBLE_EQ(stage->update_seconds, update) << from << in_parts;
+  };
+  expect(1, false, 3, 1, 0);
+  expect(1, true, 3, 3, 0);
+  expect(0, true, 0, 4, 0);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace meshwright {
 namespace {
 
 constexpr double UnitCost::*kSums[] = {&UnitCost::forward_seconds,         &UnitCost::input_gradient_seconds,  &UnitCost::weight_gradient_seconds, &UnitCost::update_seconds, &UnitCost::forward_beside_seconds,
-                                       &UnitCost::backward_beside_seconds, &UnitCost::last_beside_seconds, &UnitCost::wait_seconds,            &UnitCost::resident_bytes, &UnitCost::saved_bytes};
+                                       &UnitCost::backward_beside_seconds, &UnitCost::weight_beside_seconds,   &UnitCost::last_beside_seconds,     &UnitCost::wait_seconds,   &UnitCost::resident_bytes,
+                                       &UnitCost::saved_bytes};
 
 class UnitMeter {
  public:
@@ -130,7 +131,10 @@ class UnitMeter {
     UnitCost& cost = costs_[unit_of_[span.at.instruction]];
     if (phase == Phase::forward && span.at.microbatch == microbatch) cost.forward_beside_seconds += span.seconds();
     if (!is_backward(phase)) return;
-    if (span.at.microbatch == microbatch) cost.backward_beside_seconds += span.seconds();
+    if (span.at.microbatch == microbatch) {
+      cost.backward_beside_seconds += span.seconds();
+      if (of_weights_[span.at.instruction]) cost.weight_beside_seconds += span.seconds();
+    }
     if (span.at.microbatch == program_.order.microbatches - 1) cost.last_beside_seconds += span.seconds();
   }
 

@@ -22,6 +22,7 @@ struct UnitCost {
   double update_seconds = 0;           // of a step
   // What the communication stream takes beside them: it may take longer than the computing does.
   double forward_beside_seconds = 0, backward_beside_seconds = 0;  // of a microbatch
+  double weight_beside_seconds = 0;    // of that backward what travels for weights' gradients
   double last_beside_seconds = 0;      // of the last microbatch's backward, in which sums of gradients are reduced
   double wait_seconds = 0;             // for which updates wait when all backwards are done
   double resident_bytes = 0;           // all the time
