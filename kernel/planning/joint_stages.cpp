@@ -12,6 +12,7 @@
 
 #include "cluster_part.h"
 #include "joint_line.h"
+#include "meshwright/memory_account.h"
 #include "stage_devices.h"
 #include "unlike_numbers.h"
 
@@ -20,6 +21,7 @@ namespace meshwright {
 namespace {
 
 constexpr double kCountedOn = 0.97;        // of a device's memory, by an estimate
+constexpr std::int64_t kUsualCommunicators = 6;  // of a mesh of three axes
 constexpr double kLessMemory = 0.93;       // where that did not fit
 constexpr int kMostPrices = 6;             // of bytes, until something fits
 constexpr double kPriceStep = 4;           // from one to the next
@@ -342,7 +344,12 @@ class JointStages::Impl {
     return Done{};
   }
 
-  [[nodiscard]] double counted_bytes() const { return kCountedOn * static_cast<double>(request_.budget_bytes); }
+  // Where that is all that a device has, communicators take some of it, of which the budget knows nothing.
+  [[nodiscard]] double counted_bytes() const {
+    const bool is_all = request_.budget_bytes == largest_peak_bytes(request_.cluster);
+    const std::int64_t communicators = is_all ? kUsualCommunicators * request_.cluster.device.overheads.communicator_bytes : 0;
+    return kCountedOn * static_cast<double>(std::max(request_.budget_bytes - communicators, request_.budget_bytes / 2));
+  }
   [[nodiscard]] bool is_given() const { return request_.stages.size() == 1; }
 
   Result<std::optional<Unlike>> unlike_of(std::int64_t stages, std::int64_t microbatches, const std::vector<DeviceRange>& ranges) {

@@ -9,6 +9,7 @@
 
 #include "cut_model.h"
 #include "meshwright/memory_account.h"
+#include "meshwright/memory_profile.h"
 #include "meshwright/pipeline_step.h"
 #include "meshwright/stages.h"
 #include "refusal.h"
@@ -310,7 +311,7 @@ class PipelinePlanner {
     for (int round = 0;; ++round) {
       Result<Trial> trial = try_budgets(*cut, *pins, budgets);
       if (!trial || !trial->plan) return trial;
-      const std::optional<std::uint32_t> over = divide_budgets(*trial->plan, budgets);
+      const std::optional<std::uint32_t> over = divide_budgets(*trial, budgets);
       if (!over) return trial;
       if (round < kMostDivisions) continue;
       return Trial{{}, {}, *over, "the stages that share devices do not fit into " + size_text(budget_of(*over)) + " per device together: those of stage " + std::to_string(*over) + " hold " +
@@ -334,10 +335,11 @@ class PipelinePlanner {
 
   // Of what a device may hold, each of the stages that share it gets a part as large as what it holds now; what they hold together is no more than the parts. A stage of a group whose
   // stages hold too much; nothing if there is none.
-  std::optional<std::uint32_t> divide_budgets(const PipelinePlan& plan, std::vector<std::int64_t>& budgets) const {
+  std::optional<std::uint32_t> divide_budgets(const Trial& trial, std::vector<std::int64_t>& budgets) const {
+    const PipelinePlan& plan = *trial.plan;
     std::optional<std::uint32_t> over;
     for (std::uint32_t group = 0; group < plan.groups(); ++group) {
-      const std::int64_t most = most_of_group(plan, group);
+      const std::int64_t most = most_of_group(trial, group);
       if (plan.peak_bytes[group] <= most) continue;
       double sum = 0;
       for (std::uint32_t stage = 0; stage < stages_; ++stage) sum += groups_[stage] == group ? static_cast<double>(plan.stages[stage].peak_bytes) : 0;
@@ -352,19 +354,22 @@ class PipelinePlanner {
 
   [[nodiscard]] std::int64_t budget_of(std::uint32_t stage) const { return budget_on(request_, cluster_of(stage)); }
 
-  // What the tensors of all stages of a group may take. Where a device must hold it all, room is left for what each of them takes beside its tensors, and once for what is the
-  // device's own.
-  [[nodiscard]] std::int64_t most_of_group(const PipelinePlan& plan, std::uint32_t group) const {
+  // What the tensors of all stages of a group may take. Where a device must hold it all, room is left for what is there besides: they share communicators, and all that is the device's own.
+  [[nodiscard]] std::int64_t most_of_group(const Trial& trial, std::uint32_t group) const {
     if (!request_.must_fit_device) return request_.budget_bytes;
-    std::int64_t own = 0, beside = 0;
+    const Cluster& cluster = devices_->cluster(group);
+    const MemoryOverheads& overheads = cluster.device.overheads;
+    std::vector<const Program*> programs;
+    std::int64_t own = 0, rounding = 0;
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
       if (groups_[stage] != group) continue;
-      const MemoryAccount& memory = plan.stages[stage].memory;
+      const MemoryAccount& memory = trial.plan->stages[stage].memory;
       own = memory.driver_bytes + memory.context_bytes + memory.workspace_bytes + memory.reserved_bytes;
-      beside += memory.total_bytes() - memory.program_bytes - own;
+      rounding += memory.rounding_bytes;
+      programs.push_back(&trial.stages[stage].found.program);
     }
-    const Cluster& cluster = devices_->cluster(group);
-    return std::min(budget_on(request_, cluster), cluster.device.memory_bytes - own - beside);
+    const std::int64_t rest = cluster.device.memory_bytes - own - communicators(programs) * overheads.communicator_bytes;
+    return std::min(budget_on(request_, cluster), static_cast<std::int64_t>(static_cast<double>(rest) / (1 + overheads.fragmentation)) - rounding);
   }
 
   [[nodiscard]] StagePart part_of(const CutModel& cut, std::uint32_t stage) const {

@@ -1,4 +1,7 @@
+#include <array>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "meshwright/memory_profile.h"
 
@@ -11,14 +14,19 @@ bool is_local(const Move& move) { return move.kind == MoveKind::slice || move.ki
 
 }  // namespace
 
-std::int64_t communicators(const Program& program) {
-  const AxisSet all = (AxisSet{1} << program.mesh.rank()) - 1;
-  std::set<AxisSet> groups;
-  for (const Instruction& instruction : program.instructions) {
-    const Move* move = instruction.move();
-    if (move == nullptr || is_local(*move)) continue;
-    if (move->kind == MoveKind::permute || move->permutes_before || move->permutes_after) groups.insert(all);
-    if (move->kind != MoveKind::permute) groups.insert(move->axes());
+std::int64_t communicators(const Program& program) { return communicators(std::array<const Program*, 1>{&program}); }
+
+std::int64_t communicators(std::span<const Program* const> programs) {
+  std::set<std::pair<std::string, AxisSet>> groups;  // by mesh
+  for (const Program* program : programs) {
+    const AxisSet all = (AxisSet{1} << program->mesh.rank()) - 1;
+    const std::string mesh = to_string(program->mesh);
+    for (const Instruction& instruction : program->instructions) {
+      const Move* move = instruction.move();
+      if (move == nullptr || is_local(*move)) continue;
+      if (move->kind == MoveKind::permute || move->permutes_before || move->permutes_after) groups.emplace(mesh, all);
+      if (move->kind != MoveKind::permute) groups.emplace(mesh, move->axes());
+    }
   }
   return static_cast<std::int64_t>(groups.size());
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "meshwright/memory_profile.h"
 
 namespace meshwright {
@@ -33,6 +35,14 @@ TEST(Communicators, AreOneForEachProductOfAxes) {
   EXPECT_EQ(communicators(moving({over(MoveKind::all_gather, 0), over(MoveKind::all_gather, 0, 0b010),
                                   over(MoveKind::all_gather, 0, 0b110)})),
             3);
+}
+
+TEST(Communicators, AreSharedByProgramsOnOneMesh) {
+  const Program one = moving({over(MoveKind::all_gather, 0), over(MoveKind::all_gather, 0, 0b010)}), other = moving({over(MoveKind::all_reduce, 0), over(MoveKind::all_reduce, 2)});
+  Program elsewhere = one;
+  elsewhere.mesh.axes.front().size = 4;
+  EXPECT_EQ(communicators(std::array<const Program*, 2>{&one, &other}), 3);
+  EXPECT_EQ(communicators(std::array<const Program*, 2>{&one, &elsewhere}), 4);
 }
 
 TEST(Communicators, AreNotNeededForWhatStaysOnTheDevice) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,8 @@ MESHWRIGHT_API MemoryProfile memory_profile(const Program& program);
 // and the group of all devices for what is sent from one to another. A library of collectives keeps a communicator,
 // with buffers, for each.
 MESHWRIGHT_API std::int64_t communicators(const Program& program);
+// The same of several programs on the same devices: those of one mesh share them.
+MESHWRIGHT_API std::int64_t communicators(std::span<const Program* const> programs);
 
 // What a device of the cluster holds at the peak. `profile` is the program's.
 MESHWRIGHT_API MemoryAccount memory_account(const Cluster& cluster, const Program& program,
