@@ -24,6 +24,8 @@ constexpr double kCountedOn = 0.97;        // of a device's memory, by an estima
 constexpr std::int64_t kUsualCommunicators = 6;  // of a mesh of three axes
 constexpr double kLessMemory = 0.93;       // where that did not fit
 constexpr int kMostPrices = 6;             // of bytes, until something fits
+constexpr int kSurePrices = 2;             // of those: behind them as long as each makes ways that hold less than so much of what they held
+constexpr double kLess = 0.99;
 constexpr double kPriceStep = 4;           // from one to the next
 constexpr int kRoundsOfPrices = 3;         // of ways by what memory is worth in the cut that was found
 constexpr double kWorthRounds = 1.1;       // over the best estimate
@@ -290,12 +292,16 @@ class JointStages::Impl {
     const std::vector<PositionLoad> loads = loads_by_position(here.schedule);
     const double most_in_flight = std::ranges::max(loads, {}, &PositionLoad::in_flight).in_flight;
     const std::set<std::int64_t> numbers(here.devices.begin(), here.devices.end());
-    double factor = 1;
+    double factor = 1, least_bytes = kNothing;
     for (int i = 0; i < kMostPrices && !cut; ++i, factor *= kPriceStep) {
+      double bytes = 0;
       for (const std::int64_t devices : numbers) {
         if (Status status = line.add_priced_to_fastest(devices, factor, most_in_flight); !status) return status;
+        bytes += line.line().least_bytes(devices, most_in_flight);
       }
       cut = here.cut_within(here.bytes);
+      if (i >= kSurePrices && bytes > kLess * least_bytes) break;
+      least_bytes = bytes;
     }
     for (int round = 0; round < kRoundsOfPrices && cut && cut->step_seconds < kWorthRounds * best_seconds_; ++round) {
       std::set<std::tuple<std::int64_t, double, double>> wanted;  // devices, prices and numbers in flight

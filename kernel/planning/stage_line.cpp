@@ -197,6 +197,14 @@ std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, Lin
   return made;
 }
 
+double StageLine::least_bytes(std::int64_t devices, double in_flight) const {
+  double least = std::numeric_limits<double>::infinity();
+  const auto known = ways_of_.find(devices);
+  if (known == ways_of_.end()) return least;
+  for (const std::size_t way : known->second) least = std::min(least, bytes_of(sum(ways_[way], 0, size()), in_flight));
+  return least;
+}
+
 double StageLine::slowest_seconds(std::int64_t devices) const {
   double most = 0;
   const auto known = ways_of_.find(devices);

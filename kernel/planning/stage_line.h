@@ -63,6 +63,9 @@ class StageLine {
   // What units [from, to) take in one stage of so many devices within so many bytes of each; nothing where no way fits.
   [[nodiscard]] std::optional<StageCost> stage(std::size_t from, std::size_t to, std::int64_t devices, const PositionLoad& load, double bytes) const;
 
+  // What a device would hold of the whole line over so many, in the way that holds least.
+  [[nodiscard]] double least_bytes(std::int64_t devices, double in_flight) const;
+
   // The cut whose longest stage is shortest, with as many units as fit into each; `devices` by position. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one
   // stage to the next. Nothing where none fits.
   [[nodiscard]] std::optional<LineCut> cut(const PipelineSchedule& schedule, const std::vector<std::int64_t>& devices, double bytes, double hop_seconds) const;
