@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kMostAxes = 2;   // of meshes, and one more where the first axis shards the batch alone
 constexpr double kNearMesh = 1.3;      // over the fastest one: others get no ways that hold less
-constexpr double kPricesInTwo = 2;     // so many prices between one and its double are told apart
 
 }  // namespace
 
@@ -150,9 +149,9 @@ Status JointLine::add_priced_to_fastest(std::int64_t devices, double factor, dou
 }
 
 Result<bool> JointLine::add_way(std::size_t mesh, double price, double in_flight) {
-  const auto step = static_cast<int>(std::lround(kPricesInTwo * std::log2(price)));
-  if (!asked_.emplace(mesh, step, in_flight).second) return false;
-  Result<bool> added = meshes_[mesh].ways.add(std::exp2(step / kPricesInTwo), in_flight);
+  const auto doublings = static_cast<int>(std::lround(std::log2(price)));  // prices nearer to each other are one
+  if (!asked_.emplace(mesh, doublings, in_flight).second) return false;
+  Result<bool> added = meshes_[mesh].ways.add(std::exp2(doublings), in_flight);
   if (added && *added) add_ways(mesh);
   return added;
 }
