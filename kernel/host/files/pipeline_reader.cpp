@@ -133,7 +133,7 @@ Result<std::variant<Plan, PipelinePlan>> parse_any_plan(std::string_view text, c
   const bool several = format && !root.failed() && std::holds_alternative<std::string>(format->value()) && format->text() == kPipelineFormat;
   std::variant<Plan, PipelinePlan> plan;
   if (several) plan = PipelineReader(root, ops).run();
-  else plan = read_plan_at(root, ops);
+  else plan = read_whole_plan_at(root, ops);
   if (problem) return bad_input(name + ": " + *problem);
   return plan;
 }

@@ -387,11 +387,21 @@ class PlanReader {
 
 Plan read_plan_at(const JsonPlace& place, const OpTable& ops) { return PlanReader(place, ops).run(); }
 
+Plan read_whole_plan_at(const JsonPlace& place, const OpTable& ops) {
+  Plan plan = read_plan_at(place, ops);
+  if (place.failed()) return plan;
+  const auto is_received = [](const Source& source) { return source.kind == SourceKind::received; };
+  const auto is_sent = [](const Output& output) { return output.kind == OutputKind::sent; };
+  if (std::ranges::any_of(plan.graph().sources, is_received) || std::ranges::any_of(plan.graph().outputs, is_sent))
+    place.fail("it is one stage of a pipeline, which runs with the others only; take the plan of the whole pipeline");
+  return plan;
+}
+
 Result<Plan> parse_plan(std::string_view text, const std::string& name, const OpTable& ops) {
   const Result<Json> json = parse_json(text, name);
   if (!json) return json.error();
   std::optional<std::string> problem;
-  Plan plan = PlanReader(JsonPlace(*json, problem), ops).run();
+  Plan plan = read_whole_plan_at(JsonPlace(*json, problem), ops);
   if (problem) return bad_input(name + ": " + *problem);
   return plan;
 }

@@ -17,6 +17,8 @@ Result<Plan> read_plan(const std::string& path, const OpTable& ops);
 
 // The same of a plan inside of a document: one of a whole model, or of a stage of a pipeline. What is wrong the place says.
 Plan read_plan_at(const JsonPlace& place, const OpTable& ops);
+// The same, which is no stage of several.
+Plan read_whole_plan_at(const JsonPlace& place, const OpTable& ops);
 
 // What a file of plans holds. Errors: bad_input.
 Result<std::string> read_plan_text(const std::string& path);

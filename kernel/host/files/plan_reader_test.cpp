@@ -183,6 +183,11 @@ TEST(PlanReader, IgnoresKeysThatItDoesNotKnow) {
   EXPECT_EQ(message_of(replaced(text_of(small_plan()), "\"status\"", "\"later\": [1], \"status\"")), "");
 }
 
+TEST(PlanReader, RefusesOneStageOfAPipeline) {
+  EXPECT_EQ(message_of(replaced(text_of(small_plan()), "\"kind\": \"user_input\"", "\"kind\": \"received\"")),
+            "it is one stage of a pipeline, which runs with the others only; take the plan of the whole pipeline");
+}
+
 TEST(PlanReader, ReadsTheAccountAndTheOverheadsThatItIsOf) {
   const Plan written = small_plan();
   ASSERT_GT(written.memory.rounding_bytes, 0);
