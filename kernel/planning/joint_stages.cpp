@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cluster_part.h"
+#include "found_cut.h"
 #include "joint_line.h"
 #include "meshwright/memory_account.h"
 #include "stage_devices.h"
@@ -23,12 +24,7 @@ namespace {
 constexpr double kCountedOn = 0.97;        // of a device's memory, by an estimate
 constexpr std::int64_t kUsualCommunicators = 6;  // of a mesh of three axes
 constexpr double kLessMemory = 0.93;       // where that did not fit
-constexpr int kMostPrices = 6;             // of bytes, until something fits
-constexpr int kSurePrices = 2;             // of those: behind them as long as each makes ways that hold less than so much of what they held
-constexpr double kLess = 0.99;
-constexpr double kPriceStep = 4;           // from one to the next
-constexpr int kRoundsOfPrices = 3;         // of ways by what memory is worth in the cut that was found
-constexpr double kWorthRounds = 1.1;       // over the best estimate
+constexpr double kWorthRefining = 1.1;     // over the best estimate
 constexpr std::uint32_t kMostChunks = 8;
 constexpr double kAboutTheLeast = 1.02;   // of what is hoped for
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
@@ -63,11 +59,17 @@ class JointStages::Impl {
       hopeless_ += std::erase_if(pairs, [&](const Pair& pair) { return best_seconds_ <= pair.seconds; });
       if (pairs.empty()) break;
       const auto next = most_promising(pairs);
+      // Once the best is refined, that may be hopeless.
+      const Result<bool> refined = best_seconds_ < kWorthRefining * next->seconds ? refine_best() : Result<bool>(false);
+      if (!refined) return refined.error();
+      if (*refined) continue;
       const Pair pair = *next;
       pairs.erase(next);
       if (Status status = try_pair(pair); !status) return status.error();
     }
+    if (Status status = refine_all(); !status) return status.error();
     if (Status status = try_unlike_devices(); !status) return status.error();
+    if (Status status = refine_all(); !status) return status.error();
     say_what_is_left_out();
     return trials_;
   }
@@ -77,18 +79,16 @@ class JointStages::Impl {
   [[nodiscard]] bool is_small() const { return model_.is_small(request_); }
 
   Status settle(StageTrial& trial, double worth_seconds) {
-    Found& here = found(trial.choice);
+    FoundCut& here = found(trial.choice);
     if (here.settled) return Done{};
-    best_seconds_ = worth_seconds;
-    std::optional<LineCut> cut = here.cut_within(here.bytes);
-    if (Status status = add_smaller_ways(here, cut); !status) return status;
-    here.settled = true;
-    if (!cut) {
+    const Result<bool> fits = here.settle();
+    if (!fits) return fits.error();
+    if (!*fits) {
       trial.state = TrialState::unfit;
       trial.reason = kNoSmallWay;
       return Done{};
     }
-    here.cut = here.moved(std::move(*cut));
+    if (Status status = here.refine(kWorthRefining * worth_seconds); !status) return status;
     trial.estimate_seconds = here.cut.step_seconds;
     return Done{};
   }
@@ -96,7 +96,7 @@ class JointStages::Impl {
   [[nodiscard]] StageCutWish wish(const StageChoice& choice) const { return wish_of(found(choice)); }
 
   std::optional<StageCutWish> wish_after(const StageChoice& choice, const std::vector<double>& busy_seconds) {
-    Found& here = found(choice);
+    FoundCut& here = found(choice);
     StageLine line = here.corrected ? *here.corrected : here.line->line();
     std::size_t from = 0;
     for (std::size_t position = 0; position < here.cut.stages.size(); ++position) {
@@ -105,16 +105,18 @@ class JointStages::Impl {
       from = here.cut.shape.ends[position];
     }
     here.corrected.emplace(std::move(line));
-    return cut_again(here);
+    return cut_again(here, wish_of(here));
   }
 
   Result<std::optional<StageCutWish>> smaller_wish(const StageChoice& choice) {
-    Found& here = found(choice);
+    FoundCut& here = found(choice);
     here.bytes *= kLessMemory;
-    std::optional<LineCut> cut = here.cut_within(here.bytes);
-    best_seconds_ = kNothing;  // it is worth any effort
-    if (Status status = add_smaller_ways(here, cut); !status) return status.error();
-    return cut_again(here);
+    const StageCutWish before = wish_of(here);
+    const Result<bool> fits = here.settle();
+    if (!fits) return fits.error();
+    if (!*fits) return std::optional<StageCutWish>();
+    if (Status status = here.refine(kNothing); !status) return status.error();
+    return cut_again(here, before);
   }
 
  private:
@@ -124,24 +126,22 @@ class JointStages::Impl {
     double seconds = 0;
   };
 
-  // A schedule on devices, with a cut of the line for it.
-  struct Found {
-    JointLine* line = nullptr;
-    PipelineSchedule schedule;
-    std::vector<std::int64_t> devices;  // by position
-    double hop_seconds = 0;
-    double bytes = 0;
-    LineCut cut = {};
-    bool settled = false;  // bytes count in the cut
-    std::optional<StageLine> corrected = std::nullopt;  // by plans
+  // A schedule that was tried on the same devices, in as many microbatches.
+  struct Tried {
+    ScheduleShape shape;
+    std::vector<std::uint32_t> positions;
+    std::vector<PositionLoad> loads;
+    double free_seconds = 0;             // wherever memory is no matter
+    std::optional<double> seconds = {};  // nothing: it does not fit
 
-    [[nodiscard]] const StageLine& units() const { return corrected ? *corrected : line->line(); }
-    [[nodiscard]] std::optional<LineCut> cut_within(double most_bytes) const { return line->line().cut(schedule, devices, most_bytes, hop_seconds); }
-    [[nodiscard]] LineCut moved(LineCut from) const { return units().moved(std::move(from), schedule, bytes, hop_seconds); }
+    // Whether that one holds no more anywhere, in the same places.
+    [[nodiscard]] bool holds_less(const PipelineSchedule& other, const std::vector<PositionLoad>& of_other) const {
+      return shape == other.shape && positions == other.positions && std::ranges::equal(loads, of_other, std::ranges::less_equal(), &PositionLoad::in_flight, &PositionLoad::in_flight);
+    }
   };
 
-  Found& found(const StageChoice& choice) { return std::ranges::find(found_, choice, &std::pair<StageChoice, Found>::first)->second; }
-  [[nodiscard]] const Found& found(const StageChoice& choice) const { return std::ranges::find(found_, choice, &std::pair<StageChoice, Found>::first)->second; }
+  FoundCut& found(const StageChoice& choice) { return std::ranges::find(found_, choice, &std::pair<StageChoice, FoundCut>::first)->second; }
+  [[nodiscard]] const FoundCut& found(const StageChoice& choice) const { return std::ranges::find(found_, choice, &std::pair<StageChoice, FoundCut>::first)->second; }
 
   [[nodiscard]] std::vector<Pair> all_pairs() const {
     std::vector<Pair> pairs;
@@ -213,8 +213,8 @@ class JointStages::Impl {
 
   Status try_schedules(JointLine& line, const Pair& pair, const StageDevices& devices) {
     const auto stages = static_cast<std::uint32_t>(pair.stages);
-    if (stages == 1) return try_schedule(line, {1, "", pair.microbatches}, one_stage(pair.microbatches), devices);
-    std::vector<std::pair<std::string, PipelineSchedule>> seen;
+    if (stages == 1) return try_each(line, {{{1, "", pair.microbatches}, one_stage(pair.microbatches)}}, devices);
+    std::vector<std::pair<StageChoice, PipelineSchedule>> seen;
     for (const std::string& id : request_.schedules) {
       std::uint32_t chunks = request_.chunks;
       while (chunks <= kMostChunks || chunks == request_.chunks) {
@@ -226,101 +226,105 @@ class JointStages::Impl {
           break;
         }
         const std::uint32_t has = schedule->shape.chunks;
-        const auto same = std::ranges::find(seen, *schedule, &std::pair<std::string, PipelineSchedule>::second);
+        const auto same = std::ranges::find(seen, *schedule, &std::pair<StageChoice, PipelineSchedule>::second);
         if (same != seen.end()) {
-          refuse(choice, "the same order as " + same->first);
+          refuse(choice, "the same order as " + same->first.schedule);
         } else {
-          seen.emplace_back(id, *schedule);
-          if (Status status = try_schedule(line, choice, std::move(*schedule), devices); !status) return status;
+          seen.emplace_back(choice, std::move(*schedule));
         }
         if (has == 1 || request_.chunks > 0 || std::size_t{2} * has * stages > model_.units.units.size()) break;
         chunks = 2 * has;
       }
     }
+    return try_each(line, std::move(seen), devices);
+  }
+
+  // Those that hold least first: of the others, some need not be looked at then.
+  Status try_each(JointLine& line, std::vector<std::pair<StageChoice, PipelineSchedule>> schedules, const StageDevices& devices) {
+    const auto held = [](const std::pair<StageChoice, PipelineSchedule>& each) {
+      double sum = 0;
+      for (const PositionLoad& load : loads_by_position(each.second)) sum += load.in_flight / each.second.shape.chunks;
+      return sum;
+    };
+    std::ranges::stable_sort(schedules, {}, held);
+    std::vector<Tried> tried;
+    for (auto& [choice, schedule] : schedules) {
+      if (Status status = try_schedule(line, choice, std::move(schedule), devices, tried); !status) return status;
+    }
     return Done{};
   }
 
-  Status try_schedule(JointLine& line, const StageChoice& choice, PipelineSchedule schedule, const StageDevices& devices) {
+  Status try_schedule(JointLine& line, const StageChoice& choice, PipelineSchedule schedule, const StageDevices& devices, std::vector<Tried>& tried) {
     if (schedule.shape.positions() > line.line().size()) {
       refuse(choice, "the model has " + std::to_string(line.line().size()) + " parts that could be stages");
       return Done{};
     }
-    Found here{&line, std::move(schedule), {}, hop_seconds(choice.microbatches, devices), counted_bytes()};
-    here.devices = by_position(here.schedule, devices.counts());
-    StageTrial trial;
-    trial.choice = choice;
-    trial.floor_seconds = floor_seconds(here);
+    std::vector<std::int64_t> counts = by_position(schedule, devices.counts());
+    FoundCut here(&line, std::move(schedule), std::move(counts), hop_seconds(choice.microbatches, devices), counted_bytes());
     std::optional<LineCut> cut = here.cut_within(kNothing);
-    here.settled = cut && cut->step_seconds < best_seconds_;
-    if (here.settled) {
-      cut = here.cut_within(here.bytes);
-      if (Status status = add_smaller_ways(here, cut); !status) return status;
+    if (!cut) return keep(choice, std::move(here), false);
+    here.cut = std::move(*cut);
+    const double free_seconds = here.cut.step_seconds;
+    const bool fits_less = std::ranges::all_of(tried, [&](const Tried& other) { return other.seconds || !other.holds_less(here.schedule, here.loads); });
+    // No shorter than one that holds less: what that takes within memory is what is expected of this one.
+    for (const Tried& other : tried) {
+      if (other.seconds && other.free_seconds <= free_seconds && other.holds_less(here.schedule, here.loads)) here.cut.step_seconds = std::max(here.cut.step_seconds, *other.seconds);
     }
-    return keep(std::move(trial), std::move(here), std::move(cut));
+    Result<bool> fits = fits_less;
+    if (fits_less && here.cut.step_seconds == free_seconds && free_seconds < best_seconds_) fits = here.settle();
+    if (!fits) return fits.error();
+    tried.push_back({here.schedule.shape, here.schedule.positions, here.loads, free_seconds, *fits ? std::optional(here.cut.step_seconds) : std::nullopt});
+    return keep(choice, std::move(here), *fits);
   }
 
   // A trial of which that is expected.
-  Status keep(StageTrial trial, Found here, std::optional<LineCut> cut) {
-    trial.state = cut ? TrialState::estimated : TrialState::unfit;
-    if (!cut) {
+  Status keep(StageChoice choice, FoundCut here, bool fits) {
+    StageTrial& trial = trials_.emplace_back();
+    trial.choice = std::move(choice);
+    trial.floor_seconds = floor_seconds(here);
+    trial.state = fits ? TrialState::estimated : TrialState::unfit;
+    if (!fits) {
       trial.reason = kNoSmallWay;
-      trials_.push_back(std::move(trial));
       return Done{};
     }
-    if (here.settled && cut->step_seconds < kWorthRounds * best_seconds_) cut = here.moved(std::move(*cut));
-    trial.estimate_seconds = cut->step_seconds;
-    if (here.settled) best_seconds_ = std::min(best_seconds_, cut->step_seconds);
-    here.cut = std::move(*cut);
+    trial.estimate_seconds = here.cut.step_seconds;
+    if (here.settled) best_seconds_ = std::min(best_seconds_, trial.estimate_seconds);
     found_.emplace_back(trial.choice, std::move(here));
-    trials_.push_back(std::move(trial));
     return Done{};
   }
 
+  // Of those that may be the best one the most promising that is not refined; false where there is none.
+  Result<bool> refine_best() {
+    StageTrial* next = nullptr;
+    for (StageTrial& trial : trials_) {
+      if (trial.state != TrialState::estimated || trial.estimate_seconds >= kWorthRefining * best_seconds_) continue;
+      const FoundCut& here = found(trial.choice);
+      if (here.settled && !here.refined && (next == nullptr || trial.estimate_seconds < next->estimate_seconds)) next = &trial;
+    }
+    if (next == nullptr) return false;
+    FoundCut& here = found(next->choice);
+    if (Status status = here.refine(kWorthRefining * best_seconds_); !status) return status.error();
+    next->estimate_seconds = here.cut.step_seconds;
+    best_seconds_ = std::min(best_seconds_, next->estimate_seconds);
+    return true;
+  }
+
+  Status refine_all() {
+    while (true) {
+      const Result<bool> refined = refine_best();
+      if (!refined) return refined.error();
+      if (!*refined) return Done{};
+    }
+  }
+
   // What no step on these devices is below.
-  [[nodiscard]] static double floor_seconds(const Found& here) {
+  [[nodiscard]] static double floor_seconds(const FoundCut& here) {
     const JointLine& line = *here.line;
     if (here.devices.size() == 1) return least_step_seconds(line.least(here.devices.front()), line.microbatches()) * (1 - kTicksApart);
     if (are_alike(here.devices)) return least_step_seconds(line.least(here.devices.front()), here.schedule) * (1 - kTicksApart);
     std::vector<const std::vector<LeastComputing>*> computing;
     for (const std::int64_t devices : here.devices) computing.push_back(&line.least(devices));
     return least_step_seconds(computing, here.schedule) * (1 - kTicksApart);
-  }
-
-  // Where memory binds: until something fits, and then by what it is worth in the stages.
-  Status add_smaller_ways(const Found& here, std::optional<LineCut>& cut) {
-    JointLine& line = *here.line;
-    const std::vector<PositionLoad> loads = loads_by_position(here.schedule);
-    const double most_in_flight = std::ranges::max(loads, {}, &PositionLoad::in_flight).in_flight;
-    const std::set<std::int64_t> numbers(here.devices.begin(), here.devices.end());
-    double factor = 1, least_bytes = kNothing;
-    for (int i = 0; i < kMostPrices && !cut; ++i, factor *= kPriceStep) {
-      double bytes = 0;
-      for (const std::int64_t devices : numbers) {
-        if (Status status = line.add_priced_to_fastest(devices, factor, most_in_flight); !status) return status;
-        bytes += line.line().least_bytes(devices, most_in_flight);
-      }
-      cut = here.cut_within(here.bytes);
-      if (i >= kSurePrices && bytes > kLess * least_bytes) break;
-      least_bytes = bytes;
-    }
-    for (int round = 0; round < kRoundsOfPrices && cut && cut->step_seconds < kWorthRounds * best_seconds_; ++round) {
-      std::set<std::tuple<std::int64_t, double, double>> wanted;  // devices, prices and numbers in flight
-      for (std::size_t position = 0; position < cut->stages.size(); ++position) {
-        const bool is_asked = position == 0 || position + 1 == cut->stages.size() || position == cut->stages.size() / 2;
-        if (is_asked && cut->stages[position].price > 0) wanted.emplace(here.devices[position], cut->stages[position].price, loads[position].in_flight);
-      }
-      bool any = false;
-      for (const auto& [devices, price, flying] : wanted) {
-        const Result<bool> added = line.add_priced(devices, price, flying);
-        if (!added) return added.error();
-        any = any || *added;
-      }
-      if (!any) break;
-      const double before = cut->step_seconds;
-      cut = here.cut_within(here.bytes);
-      if (cut->step_seconds > (1 - 1e-3) * before) break;
-    }
-    return Done{};
   }
 
   // Stages of unlike numbers of devices: over those numbers for which ways are known, or, where the number of stages is given, could be.
@@ -406,18 +410,14 @@ class JointStages::Impl {
   Status try_devices(const Unlike& unlike, StageChoice choice, const PipelineSchedule& schedule, const std::vector<std::int64_t>& counts) {
     const Result<StageDevices> devices = StageDevices::make(request_.cluster, counts);
     if (!devices) return devices.error();
-    Found here{unlike.line, schedule, counts, hop_seconds(choice.microbatches, *devices), counted_bytes()};
-    here.settled = true;
+    FoundCut here(unlike.line, schedule, counts, hop_seconds(choice.microbatches, *devices), counted_bytes());
     choice.devices = counts;
-    std::optional<LineCut> cut = here.cut_within(here.bytes);
-    if (Status status = add_smaller_ways(here, cut); !status) return status;
-    StageTrial trial;
-    trial.choice = choice;
-    trial.floor_seconds = floor_seconds(here);
-    return keep(std::move(trial), std::move(here), std::move(cut));
+    const Result<bool> fits = here.settle();
+    if (!fits) return fits.error();
+    return keep(std::move(choice), std::move(here), *fits);
   }
 
-  [[nodiscard]] StageCutWish wish_of(const Found& here) const {
+  [[nodiscard]] StageCutWish wish_of(const FoundCut& here) const {
     const ModelUnits& units = model_.units;
     StageCutWish wish;
     wish.stage_of.assign(units.bound.size(), 0);
@@ -434,10 +434,10 @@ class JointStages::Impl {
     return wish;
   }
 
-  std::optional<StageCutWish> cut_again(Found& here) const {
+  // With what plans say; nothing where that is the wish of before.
+  [[nodiscard]] std::optional<StageCutWish> cut_again(FoundCut& here, const StageCutWish& before) const {
     std::optional<LineCut> cut = here.units().cut(here.schedule, here.devices, here.bytes, here.hop_seconds);
     if (!cut) return std::nullopt;
-    const StageCutWish before = wish_of(here);
     here.cut = here.moved(std::move(*cut));
     StageCutWish wish = wish_of(here);
     return wish == before ? std::nullopt : std::optional(std::move(wish));
@@ -466,7 +466,7 @@ class JointStages::Impl {
   std::size_t hopeless_ = 0;
   std::map<std::int64_t, std::unique_ptr<JointLine>> lines_;  // by microbatches
   std::vector<StageTrial> trials_;
-  std::vector<std::pair<StageChoice, Found>> found_;
+  std::vector<std::pair<StageChoice, FoundCut>> found_;
   std::vector<std::string> left_out_;
 };
 

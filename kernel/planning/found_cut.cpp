@@ -1,0 +1,77 @@
+#include "found_cut.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace meshwright {
+
+namespace {
+
+constexpr int kMostPrices = 6;     // of bytes, until something fits
+constexpr int kSurePrices = 2;     // of those: behind them as long as each makes ways that hold less than so much of what they held
+constexpr double kLess = 0.99;
+constexpr double kPriceStep = 4;   // from one to the next
+constexpr int kRoundsOfPrices = 3; // of ways by what memory is worth in the cut that was found
+constexpr double kShorter = 1e-3;  // of a cut, by a round that another one follows
+
+}  // namespace
+
+FoundCut::FoundCut(JointLine* of, PipelineSchedule by, std::vector<std::int64_t> on, double hop, double most_bytes)
+    : line(of), schedule(std::move(by)), devices(std::move(on)), loads(loads_by_position(schedule)), hop_seconds(hop), bytes(most_bytes) {}
+
+Result<bool> FoundCut::settle() {
+  std::optional<LineCut> fitting = cut_within(bytes);
+  const double most_in_flight = std::ranges::max(loads, {}, &PositionLoad::in_flight).in_flight;
+  const std::set<std::int64_t> numbers(devices.begin(), devices.end());
+  double factor = 1, least_bytes = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kMostPrices && !fitting; ++i, factor *= kPriceStep) {
+    double held = 0;
+    for (const std::int64_t number : numbers) {
+      if (Status status = line->add_priced_to_fastest(number, factor, most_in_flight); !status) return status.error();
+      held += line->line().least_bytes(number, most_in_flight);
+    }
+    fitting = cut_within(bytes);
+    if (i >= kSurePrices && held > kLess * least_bytes) break;
+    least_bytes = held;
+  }
+  settled = true;
+  refined = false;
+  if (fitting) cut = std::move(*fitting);
+  return fitting.has_value();
+}
+
+// True if there are new ones.
+Result<bool> FoundCut::add_ways_by_prices() const {
+  std::set<std::tuple<std::int64_t, double, double>> wanted;  // devices, prices and numbers in flight
+  for (std::size_t position = 0; position < cut.stages.size(); ++position) {
+    const bool is_asked = position == 0 || position + 1 == cut.stages.size() || position == cut.stages.size() / 2;
+    if (is_asked && cut.stages[position].price > 0) wanted.emplace(devices[position], cut.stages[position].price, loads[position].in_flight);
+  }
+  bool any = false;
+  for (const auto& [number, price, flying] : wanted) {
+    const Result<bool> added = line->add_priced(number, price, flying);
+    if (!added) return added.error();
+    any = any || *added;
+  }
+  return any;
+}
+
+Status FoundCut::refine(double worth_seconds) {
+  refined = true;
+  for (int round = 0; round < kRoundsOfPrices && cut.step_seconds < worth_seconds; ++round) {
+    const Result<bool> added = add_ways_by_prices();
+    if (!added) return added.error();
+    if (!*added) break;
+    const double before = cut.step_seconds;
+    std::optional<LineCut> better = cut_within(bytes);
+    if (better && better->step_seconds < cut.step_seconds) cut = std::move(*better);
+    if (cut.step_seconds > (1 - kShorter) * before) break;
+  }
+  cut = moved(std::move(cut));
+  return Done{};
+}
+
+}  // namespace meshwright
