@@ -1,6 +1,7 @@
 #include "found_cut.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -59,19 +60,28 @@ Result<bool> FoundCut::add_ways_by_prices() const {
   return any;
 }
 
+void FoundCut::cut_again() {
+  std::optional<LineCut> better = cut_within(bytes);
+  if (better && better->step_seconds < cut.step_seconds) cut = std::move(*better);
+}
+
 Status FoundCut::refine(double worth_seconds) {
   refined = true;
+  cut_again();
   for (int round = 0; round < kRoundsOfPrices && cut.step_seconds < worth_seconds; ++round) {
     const Result<bool> added = add_ways_by_prices();
     if (!added) return added.error();
     if (!*added) break;
     const double before = cut.step_seconds;
-    std::optional<LineCut> better = cut_within(bytes);
-    if (better && better->step_seconds < cut.step_seconds) cut = std::move(*better);
+    cut_again();
     if (cut.step_seconds > (1 - kShorter) * before) break;
   }
   cut = moved(std::move(cut));
   return Done{};
+}
+
+bool TriedSchedule::holds_no_more_than(const FoundCut& other) const {
+  return shape == other.schedule.shape && positions == other.schedule.positions && std::ranges::equal(loads, other.loads, std::ranges::less_equal(), &PositionLoad::in_flight, &PositionLoad::in_flight);
 }
 
 }  // namespace meshwright

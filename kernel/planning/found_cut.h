@@ -36,11 +36,25 @@ struct FoundCut {
   // was. Errors: those of solving and lowering.
   Result<bool> settle();
 
+  // Of one that is settled, with ways that have come since.
+  void cut_again();
   // Of one that is settled: ways by what memory is worth in its stages, as long as the cut becomes shorter and takes no more than `worth_seconds`; then units are moved. Errors: those of solving and lowering.
   Status refine(double worth_seconds);
 
  private:
   [[nodiscard]] Result<bool> add_ways_by_prices() const;
+};
+
+// What is known of one that was tried, for others on the same devices in as many microbatches.
+struct TriedSchedule {
+  ScheduleShape shape;
+  std::vector<std::uint32_t> positions;
+  std::vector<PositionLoad> loads;
+  double free_seconds = 0;        // where memory is no matter
+  std::optional<double> seconds;  // nothing: no cut fits
+
+  // Anywhere, with its positions on the same devices.
+  [[nodiscard]] bool holds_no_more_than(const FoundCut& other) const;
 };
 
 }  // namespace meshwright

@@ -25,6 +25,7 @@ constexpr double kCountedOn = 0.97;        // of a device's memory, by an estima
 constexpr std::int64_t kUsualCommunicators = 6;  // of a mesh of three axes
 constexpr double kLessMemory = 0.93;       // where that did not fit
 constexpr double kWorthRefining = 1.1;     // over the best estimate
+constexpr double kWorthRefiningFirst = 1.2;  // the first of as many stages and microbatches
 constexpr std::uint32_t kMostChunks = 8;
 constexpr double kAboutTheLeast = 1.02;   // of what is hoped for
 constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
@@ -60,7 +61,7 @@ class JointStages::Impl {
       if (pairs.empty()) break;
       const auto next = most_promising(pairs);
       // Once the best is refined, that may be hopeless.
-      const Result<bool> refined = best_seconds_ < kWorthRefining * next->seconds ? refine_best() : Result<bool>(false);
+      const Result<bool> refined = best_seconds_ < kWorthRefiningFirst * next->seconds ? refine_best() : Result<bool>(false);
       if (!refined) return refined.error();
       if (*refined) continue;
       const Pair pair = *next;
@@ -124,20 +125,6 @@ class JointStages::Impl {
   struct Pair {
     std::int64_t stages = 1, microbatches = 1;
     double seconds = 0;
-  };
-
-  // A schedule that was tried on the same devices, in as many microbatches.
-  struct Tried {
-    ScheduleShape shape;
-    std::vector<std::uint32_t> positions;
-    std::vector<PositionLoad> loads;
-    double free_seconds = 0;             // wherever memory is no matter
-    std::optional<double> seconds = {};  // nothing: it does not fit
-
-    // Whether that one holds no more anywhere, in the same places.
-    [[nodiscard]] bool holds_less(const PipelineSchedule& other, const std::vector<PositionLoad>& of_other) const {
-      return shape == other.shape && positions == other.positions && std::ranges::equal(loads, of_other, std::ranges::less_equal(), &PositionLoad::in_flight, &PositionLoad::in_flight);
-    }
   };
 
   FoundCut& found(const StageChoice& choice) { return std::ranges::find(found_, choice, &std::pair<StageChoice, FoundCut>::first)->second; }
@@ -247,14 +234,22 @@ class JointStages::Impl {
       return sum;
     };
     std::ranges::stable_sort(schedules, {}, held);
-    std::vector<Tried> tried;
+    std::vector<TriedSchedule> tried;
     for (auto& [choice, schedule] : schedules) {
       if (Status status = try_schedule(line, choice, std::move(schedule), devices, tried); !status) return status;
     }
     return Done{};
   }
 
-  Status try_schedule(JointLine& line, const StageChoice& choice, PipelineSchedule schedule, const StageDevices& devices, std::vector<Tried>& tried) {
+  [[nodiscard]] bool is_settled(const StageTrial& trial) const { return trial.state == TrialState::estimated && found(trial.choice).settled; }
+
+  // Of a settled one.
+  void expect(StageTrial& trial, double seconds) {
+    trial.estimate_seconds = seconds;
+    best_seconds_ = std::min(best_seconds_, seconds);
+  }
+
+  Status try_schedule(JointLine& line, const StageChoice& choice, PipelineSchedule schedule, const StageDevices& devices, std::vector<TriedSchedule>& tried) {
     if (schedule.shape.positions() > line.line().size()) {
       refuse(choice, "the model has " + std::to_string(line.line().size()) + " parts that could be stages");
       return Done{};
@@ -265,13 +260,15 @@ class JointStages::Impl {
     if (!cut) return keep(choice, std::move(here), false);
     here.cut = std::move(*cut);
     const double free_seconds = here.cut.step_seconds;
-    const bool fits_less = std::ranges::all_of(tried, [&](const Tried& other) { return other.seconds || !other.holds_less(here.schedule, here.loads); });
-    // No shorter than one that holds less: what that takes within memory is what is expected of this one.
-    for (const Tried& other : tried) {
-      if (other.seconds && other.free_seconds <= free_seconds && other.holds_less(here.schedule, here.loads)) here.cut.step_seconds = std::max(here.cut.step_seconds, *other.seconds);
+    bool may_fit = true;
+    for (const TriedSchedule& other : tried) {
+      if (!other.holds_no_more_than(here)) continue;
+      may_fit = may_fit && other.seconds;
+      // What that takes within memory is what is expected of one that is no shorter.
+      if (other.seconds && other.free_seconds <= free_seconds) here.cut.step_seconds = std::max(here.cut.step_seconds, *other.seconds);
     }
-    Result<bool> fits = fits_less;
-    if (fits_less && here.cut.step_seconds == free_seconds && free_seconds < best_seconds_) fits = here.settle();
+    Result<bool> fits = may_fit;
+    if (may_fit && here.cut.step_seconds == free_seconds && free_seconds < best_seconds_) fits = here.settle();
     if (!fits) return fits.error();
     tried.push_back({here.schedule.shape, here.schedule.positions, here.loads, free_seconds, *fits ? std::optional(here.cut.step_seconds) : std::nullopt});
     return keep(choice, std::move(here), *fits);
@@ -287,27 +284,36 @@ class JointStages::Impl {
       trial.reason = kNoSmallWay;
       return Done{};
     }
-    trial.estimate_seconds = here.cut.step_seconds;
-    if (here.settled) best_seconds_ = std::min(best_seconds_, trial.estimate_seconds);
+    if (here.settled) expect(trial, here.cut.step_seconds);
+    else trial.estimate_seconds = here.cut.step_seconds;
     found_.emplace_back(trial.choice, std::move(here));
     return Done{};
   }
 
-  // Of those that may be the best one the most promising that is not refined; false where there is none.
+  // Of those that may be the best one the most promising that is not refined; false where there is none. Others of as many stages and microbatches make use of its ways.
   Result<bool> refine_best() {
     StageTrial* next = nullptr;
     for (StageTrial& trial : trials_) {
-      if (trial.state != TrialState::estimated || trial.estimate_seconds >= kWorthRefining * best_seconds_) continue;
-      const FoundCut& here = found(trial.choice);
-      if (here.settled && !here.refined && (next == nullptr || trial.estimate_seconds < next->estimate_seconds)) next = &trial;
+      if (!is_settled(trial) || found(trial.choice).refined || trial.estimate_seconds >= worth_refining(trial)) continue;
+      if (next == nullptr || trial.estimate_seconds < next->estimate_seconds) next = &trial;
     }
     if (next == nullptr) return false;
     FoundCut& here = found(next->choice);
-    if (Status status = here.refine(kWorthRefining * best_seconds_); !status) return status.error();
-    next->estimate_seconds = here.cut.step_seconds;
-    best_seconds_ = std::min(best_seconds_, next->estimate_seconds);
+    if (Status status = here.refine(worth_refining(*next)); !status) return status.error();
+    expect(*next, here.cut.step_seconds);
+    refined_.insert(sizes_of(*next));
+    for (StageTrial& trial : trials_) {
+      if (!is_settled(trial) || found(trial.choice).refined || sizes_of(trial) != sizes_of(*next)) continue;
+      FoundCut& other = found(trial.choice);
+      other.cut_again();
+      expect(trial, other.cut.step_seconds);
+    }
     return true;
   }
+
+  // Ways of other stages and microbatches may be worth more than those that are added to what is known already.
+  [[nodiscard]] double worth_refining(const StageTrial& trial) const { return (refined_.contains(sizes_of(trial)) ? kWorthRefining : kWorthRefiningFirst) * best_seconds_; }
+  [[nodiscard]] static std::pair<std::uint32_t, std::int64_t> sizes_of(const StageTrial& trial) { return {trial.choice.stages, trial.choice.microbatches}; }
 
   Status refine_all() {
     while (true) {
@@ -468,6 +474,7 @@ class JointStages::Impl {
   std::vector<StageTrial> trials_;
   std::vector<std::pair<StageChoice, FoundCut>> found_;
   std::vector<std::string> left_out_;
+  std::set<std::pair<std::uint32_t, std::int64_t>> refined_;  // stages and microbatches
 };
 
 JointStages::JointStages(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

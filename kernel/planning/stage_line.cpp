@@ -149,6 +149,15 @@ std::optional<StageCost> StageLine::stage(std::size_t from, std::size_t to, std:
       keep(mixture);
     }
   }
+  if (!best || best->price > 0) return best;
+  // Where a faster way of another mesh does not fit: what one may cost there that holds so much less.
+  double most_saved = 0;
+  for (const StageCost& faster : all) {
+    const double saved = best->step_seconds(microbatches_) - faster.step_seconds(microbatches_);
+    if (faster.bytes <= bytes || saved <= most_saved) continue;
+    most_saved = saved;
+    best->price = saved / (faster.bytes - bytes);
+  }
   return best;
 }
 

@@ -184,6 +184,25 @@ TEST(StageLine, MixesWaysWhereMemoryBinds) {
   EXPECT_DOUBLE_EQ(line.stage(0, 4, 1, {2}, 80)->forward_seconds, 4);
 }
 
+// A faster way of another mesh is not mixed with it; it has a price all the same.
+TEST(StageLine, AsksForLessOfAFasterMesh) {
+  DrawnLine drawn;
+  drawn.units.kinds = 1;
+  for (std::uint32_t u = 0; u < 4; ++u) drawn.units.units.push_back({u, u + 1, 0, 0});
+  UnitCost fast, small;
+  fast.forward_seconds = 1, fast.saved_bytes = 10;
+  small.forward_seconds = 2, small.saved_bytes = 4;
+  StageLine line(drawn.units, 1);
+  line.add_way(0, 1, {fast});
+  line.add_way(1, 1, {small});
+  const std::optional<StageCost> cost = line.stage(0, 4, 1, {2}, 56);  // 80 bytes the one way, 32 the other
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->mesh, 1U);
+  EXPECT_DOUBLE_EQ(cost->forward_seconds, 8);
+  EXPECT_DOUBLE_EQ(cost->price, 4.0 / 24);
+  EXPECT_EQ(line.stage(0, 4, 1, {2}, 80)->price, 0);
+}
+
 TEST(StageLine, WaitsForCommunicationThatTakesLonger) {
   DrawnLine drawn;
   drawn.units.kinds = 1;
