@@ -15,7 +15,7 @@ constexpr int kMostPrices = 6;     // of bytes, until something fits
 constexpr int kSurePrices = 2;     // of those: behind them as long as each makes ways that hold less than so much of what they held
 constexpr double kLess = 0.99;
 constexpr double kPriceStep = 4;   // from one to the next
-constexpr int kRoundsOfPrices = 3; // of ways by what memory is worth in the cut that was found
+constexpr int kRoundsOfPrices = 2; // of ways by what memory is worth in the cut that was found
 constexpr double kShorter = 1e-3;  // of a cut, by a round that another one follows
 
 }  // namespace
