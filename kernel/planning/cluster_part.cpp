@@ -80,7 +80,7 @@ Result<Cluster> cluster_part(const Cluster& cluster, std::int64_t devices) {
   if (!cluster.parts.empty()) {
     if (devices <= cluster.parts.front().devices()) return cluster_part(cluster.parts.front(), devices);
     if (std::optional<Cluster> parts = first_parts(cluster, devices)) return std::move(*parts);
-    return bad_input(text + ": devices beyond the first part are taken by whole parts, of " + devices_text(cluster));
+    return bad_input(text + ": devices beyond the first part are taken by whole parts, of " + parts_text(cluster));
   }
   if (const std::string uneven = unevenness_of(cluster, devices); !uneven.empty()) return bad_input(text + " are " + uneven + "; take " + parts_beside(cluster, devices));
   return first_of(cluster, devices);
@@ -93,11 +93,24 @@ Result<Cluster> cluster_range(const Cluster& cluster, std::int64_t first, std::i
     if (first >= begin && first + devices <= begin + part.devices()) return cluster_range(part, first - begin, devices);
     begin += part.devices();
   }
-  if (!cluster.parts.empty()) return bad_input(text + " are unlike (" + devices_text(cluster) + "); a stage has devices of one kind: say how many each stage gets (\"stage_devices\" in [search])");
+  if (!cluster.parts.empty()) return bad_input(text + " are unlike (" + parts_text(cluster) + "); a stage has devices of one kind: say how many each stage gets (\"stage_devices\" in [search])");
   if (const std::string torn = torn_by(cluster, first, devices); !torn.empty()) {
     return bad_input(text + " are parts of several " + torn + "; take whole ones, or devices of one of them");
   }
   return first_of(cluster, devices);
+}
+
+std::string part_text(const Cluster& cluster, const Cluster& part) {
+  const std::string text = devices_text(part);
+  const bool has_other = std::ranges::any_of(cluster.parts, [&](const Cluster& other) { return devices_text(other) == text && other.name != part.name; });
+  return text + (has_other ? " of '" + part.name + "'" : "");
+}
+
+std::string parts_text(const Cluster& cluster) {
+  if (cluster.parts.empty()) return devices_text(cluster);
+  std::string text;
+  for (const Cluster& part : cluster.parts) text += (text.empty() ? "" : " and ") + part_text(cluster, part);
+  return text;
 }
 
 }  // namespace meshwright

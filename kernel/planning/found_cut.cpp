@@ -1,3 +1,4 @@
+#include <cstdio>
 #include "found_cut.h"
 
 #include <algorithm>
@@ -11,10 +12,10 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostPrices = 6;     // of bytes, until something fits
-constexpr int kSurePrices = 2;     // of those: behind them as long as each makes ways that hold less than so much of what they held
+constexpr int kMostPrices = 4;     // of bytes, until something fits
+constexpr int kSurePrices = 1;     // of those: behind them as long as each makes ways that hold less than so much of what they held
 constexpr double kLess = 0.99;
-constexpr double kPriceStep = 4;   // from one to the next
+constexpr double kPriceStep = 16;  // from one to the next
 constexpr int kRoundsOfPrices = 2; // of ways by what memory is worth in the cut that was found
 constexpr double kShorter = 1e-3;  // of a cut, by a round that another one follows
 
@@ -38,6 +39,7 @@ Result<bool> FoundCut::settle() {
     if (i >= kSurePrices && held > kLess * least_bytes) break;
     least_bytes = held;
   }
+  std::fprintf(stderr, "SETTLED %u mb %u chunks %u fits %d\n", schedule.shape.stages, schedule.shape.microbatches, schedule.shape.chunks, (int)fitting.has_value());
   settled = true;
   refined = false;
   if (fitting) cut = std::move(*fitting);
@@ -67,6 +69,7 @@ void FoundCut::cut_again() {
 
 Status FoundCut::refine(double worth_seconds) {
   refined = true;
+  std::fprintf(stderr, "REFINE %u mb %u\n", schedule.shape.stages, schedule.shape.microbatches);
   cut_again();
   for (int round = 0; round < kRoundsOfPrices && cut.step_seconds < worth_seconds; ++round) {
     const Result<bool> added = add_ways_by_prices();

@@ -106,7 +106,7 @@ class JointStages::Impl {
       from = here.cut.shape.ends[position];
     }
     here.corrected.emplace(std::move(line));
-    return cut_again(here, wish_of(here));
+    return wish_again(here, wish_of(here));
   }
 
   Result<std::optional<StageCutWish>> smaller_wish(const StageChoice& choice) {
@@ -117,7 +117,7 @@ class JointStages::Impl {
     if (!fits) return fits.error();
     if (!*fits) return std::optional<StageCutWish>();
     if (Status status = here.refine(kNothing); !status) return status.error();
-    return cut_again(here, before);
+    return wish_again(here, before);
   }
 
  private:
@@ -441,7 +441,7 @@ class JointStages::Impl {
   }
 
   // With what plans say; nothing where that is the wish of before.
-  [[nodiscard]] std::optional<StageCutWish> cut_again(FoundCut& here, const StageCutWish& before) const {
+  [[nodiscard]] std::optional<StageCutWish> wish_again(FoundCut& here, const StageCutWish& before) const {
     std::optional<LineCut> cut = here.units().cut(here.schedule, here.devices, here.bytes, here.hop_seconds);
     if (!cut) return std::nullopt;
     here.cut = here.moved(std::move(*cut));

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "cluster_part.h"
 #include "comparisons.h"
 #include "meshwright/pipeline_step.h"
 #include "meshwright/stages.h"
@@ -31,7 +32,7 @@ class PipelineComparer {
     if (!compared) return compared.error();
     if (request_.cluster.parts.empty()) compared->push_back(one_stage(request_.cluster, request_.context.profile, "one stage"));
     for (const Cluster& part : request_.cluster.parts) {
-      compared->push_back(one_stage(part, profile_on(request_.context.profile, part.device, request_.context.training), devices_text(part) + " alone"));
+      compared->push_back(one_stage(part, profile_on(request_.context.profile, part.device, request_.context.training), part_text(request_.cluster, part) + " alone"));
     }
     return compared;
   }

@@ -96,6 +96,20 @@ TEST(UnlikeDevices, LoadFollowsSpeed) {
   EXPECT_LT(std::max(first, second), 1.5 * std::min(first, second));  // as balanced as blocks allow, though one stage is three times as fast
 }
 
+// Equal devices behind slow links are a part of their own: it computes its share, and exchanges less in its stage.
+TEST(UnlikeDevices, ASlowRailIsAPart) {
+  const std::string in_two = "--set train.microbatches=8 --set search.stages=2";
+  const Json planned = json_of(run_program(plan_command("gpt2_deep_tiny", "rail8", in_two + " --format json")));
+  const double fast = step_beside(planned, "4 x quick of 'quick4' alone");
+  EXPECT_LT(fast, step_beside(planned, "4 x quick of 'quick4_slow_links' alone"));
+  EXPECT_LT(real(planned, "step_seconds"), 0.8 * fast);
+  EXPECT_THAT(run_program(plan_command("gpt2_deep_tiny", "rail8", in_two)).output, HasSubstr("on rail8 (4 x quick of 'quick4_slow_links' and 4 x quick of 'quick4'), 2 stages"));
+  EXPECT_THAT(refusal("rail8", ""), HasSubstr("devices 0 to 7 of 'rail8' are unlike (4 x quick of 'quick4_slow_links' and 4 x quick of 'quick4')"));
+  // Each is tried by itself.
+  const Outcome tried = run_program(plan_command("gpt2_deep_tiny", "rail8", "--set train.microbatches=8 --set 'search.inter=\"grid\"' --set 'search.schedule=\"one_f_one_b\"'"));
+  EXPECT_THAT(tried.output, AllOf(HasSubstr("Of its parts, each tried likewise: 4 x quick of 'quick4_slow_links' alone take "), HasSubstr("; 4 x quick of 'quick4' alone take ")));
+}
+
 // That others only slow a part down is said.
 TEST(UnlikeDevices, AreLeftOutWhereTheyDoNotPay) {
   const Outcome outcome = run_program(plan_command("gpt2_deep_tiny", "unlike8", "--set train.microbatches=1 --set search.stages=2"));

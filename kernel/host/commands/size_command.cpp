@@ -57,7 +57,7 @@ Result<DeviceSizes> read_device_sizes(const PlanOptions& options) {
   if (!source) return source.error();
   Result<Cluster> cluster = (*source)->describe(host->config().cluster.text("file"));
   if (!cluster) return cluster.error();
-  if (options.devices.size() > 1 && !cluster->parts.empty()) return bad_input("--devices with several numbers is of equal devices, and '" + cluster->name + "' has " + devices_text(*cluster) + "; name one number, or one part's file");
+  if (options.devices.size() > 1 && !cluster->parts.empty()) return bad_input("--devices with several numbers is of equal devices, and '" + cluster->name + "' has " + parts_text(*cluster) + "; name one number, or one part's file");
   DeviceSizes sizes{std::move(*cluster), {}};
   for (const std::string& text : options.devices) {
     const Result<std::int64_t> devices = read_size(text);

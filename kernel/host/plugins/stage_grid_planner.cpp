@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster_part.h"
 #include "plugins/stage_trials.h"
 #include "stage_devices.h"
 #include "step_floor.h"
@@ -39,7 +40,7 @@ class GridPlanner {
   }
 
   // Of a cluster of unlike devices, once it was read.
-  [[nodiscard]] std::vector<Cluster> parts() { return trials_.session().cluster().parts; }
+  [[nodiscard]] const Cluster& cluster() { return trials_.session().cluster(); }
 
  private:
   // All of so many microbatches.
@@ -139,15 +140,15 @@ class GridPlanner {
   StageSearch search_{"trying", {}, {}};
 };
 
-// What all devices of one kind would do alone.
+// What one part would do alone.
 struct PartAlone {
-  std::string name;  // "8 x A100-80GB"
+  std::string name;  // part_text
   std::optional<double> step_seconds;
   std::string found;  // how, or why there is no plan
 };
 
-PartAlone part_alone(const Cluster& part, const Result<PlanOutcome>& outcome) {
-  PartAlone alone{devices_text(part), std::nullopt, ""};
+PartAlone part_alone(std::string name, const Result<PlanOutcome>& outcome) {
+  PartAlone alone{std::move(name), std::nullopt, ""};
   const StageTrial* chosen = outcome && outcome->stage_search ? shortest_of(outcome->stage_search->trials) : nullptr;
   if (chosen == nullptr) {
     const std::string& reason = outcome ? outcome->refusal : outcome.error().message;
@@ -167,22 +168,23 @@ std::string parts_note(const std::vector<PartAlone>& parts, double step_seconds)
     if (part.step_seconds && (best == nullptr || *part.step_seconds < *best->step_seconds)) best = &part;
     others += (others.empty() ? "" : "; ") + part.name + " alone" + (part.step_seconds ? " take " + milliseconds(*part.step_seconds) + " (" + part.found + ")" : ": " + part.found);
   }
-  if (best == nullptr || *best->step_seconds >= step_seconds) return "Of the devices of one kind, each tried likewise: " + others + ".";
-  return "No plan of all devices was found that is as fast as " + best->name + " alone: the others only slow it down. Each kind tried likewise: " + others + ".";
+  if (best == nullptr || *best->step_seconds >= step_seconds) return "Of its parts, each tried likewise: " + others + ".";
+  return "No plan of all devices was found that is as fast as " + best->name + " alone: the others only slow it down. Each part tried likewise: " + others + ".";
 }
 
 // Equal parts have the same plans.
-Result<std::vector<PartAlone>> parts_alone(const PlanOptions& options, PluginHost& host, const std::vector<Cluster>& parts) {
+Result<std::vector<PartAlone>> parts_alone(const PlanOptions& options, PluginHost& host, const Cluster& cluster) {
   std::vector<PartAlone> made;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (std::ranges::any_of(made, [&](const PartAlone& known) { return known.name == devices_text(parts[i]); })) continue;
+  for (std::size_t i = 0; i < cluster.parts.size(); ++i) {
+    const std::string name = part_text(cluster, cluster.parts[i]);
+    if (std::ranges::find(made, name, &PartAlone::name) != made.end()) continue;
     PlanOptions alone = options;
     alone.only_part = i + 1;
     Result<PlanningSession> session = open_for_trials(alone, host);
     if (!session) return session.error();
     const Result<PlanOutcome> outcome = GridPlanner(host, std::move(*session)).run();
     if (!outcome && outcome.error().code != ErrorCode::bad_input) return outcome.error();
-    made.push_back(part_alone(parts[i], outcome));
+    made.push_back(part_alone(name, outcome));
   }
   return made;
 }
@@ -195,10 +197,10 @@ Result<PlanOutcome> plan_stage_grid(const PlanOptions& options, PluginHost& host
   if (!session) return session.error();
   GridPlanner planner(host, std::move(*session));
   Result<PlanOutcome> outcome = planner.run();
-  const std::vector<Cluster> parts = planner.parts();
-  if (!outcome || parts.empty() || (!outcome->plan && !outcome->pipeline)) return outcome;
+  const Cluster cluster = planner.cluster();
+  if (!outcome || cluster.parts.empty() || (!outcome->plan && !outcome->pipeline)) return outcome;
   Stopwatch watch;
-  const Result<std::vector<PartAlone>> alone = parts_alone(each, host, parts);
+  const Result<std::vector<PartAlone>> alone = parts_alone(each, host, cluster);
   if (!alone) return alone.error();
   outcome->phases.comparisons += watch.lap();
   if (outcome->plan) outcome->plan->notes.push_back(parts_note(*alone, outcome->plan->step_seconds));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster_part.h"
 #include "files/count_limits.h"
 #include "stage_devices.h"
 #include "stopwatch.h"
@@ -36,7 +37,7 @@ Result<PlanningSession> open_for_trials(const PlanOptions& options, PluginHost& 
 
 Status check_equal_devices(const Cluster& cluster, const std::string& inter) {
   if (cluster.parts.empty()) return Done{};
-  return bad_input("inter = \"" + inter + "\" in [search] is of equal devices so far, and '" + cluster.name + "' has " + devices_text(cluster) +
+  return bad_input("inter = \"" + inter + "\" in [search] is of equal devices so far, and '" + cluster.name + "' has " + parts_text(cluster) +
                    "; take inter = \"grid\", or say how many devices each stage gets (\"stage_devices\")");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "cluster_part.h"
 #include "meshwright/memory_account.h"
 #include "meshwright/stages.h"
 #include "report/memory_text.h"
@@ -118,7 +119,7 @@ std::string memory_text(const PipelinePlan& pipeline) {
 
 std::string pipeline_text(const PlanOutcome& outcome) {
   const PipelinePlan& pipeline = *outcome.pipeline;
-  std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + devices_text(pipeline.cluster) + "), " +
+  std::string text = pipeline.model.graph->name + " on " + pipeline.cluster.name + " (" + parts_text(pipeline.cluster) + "), " +
                      std::to_string(pipeline.stages.size()) + " stages, " + std::to_string(pipeline.training.microbatches) + " microbatches by " + pipeline.schedule + "\n\n";
   text += stages_text(pipeline) + "\n" + boundaries_text(pipeline) + "\n" + usual_text(outcome) + stage_search_text(outcome);
   text += "Step         " + milliseconds(pipeline.step_seconds) + " (simulated)\n";
