@@ -12,12 +12,12 @@ namespace meshwright {
 
 namespace {
 
-constexpr int kMostPrices = 4;     // of bytes, until something fits
-constexpr int kSurePrices = 1;     // of those: behind them as long as each makes ways that hold less than so much of what they held
+constexpr int kMostPrices = 4;         // of bytes, until something fits
+constexpr int kSurePrices = 1;         // of those: behind them as long as each makes ways that hold less than so much of what they held
 constexpr double kLess = 0.99;
-constexpr double kPriceStep = 16;  // from one to the next
-constexpr int kRoundsOfPrices = 2; // of ways by what memory is worth in the cut that was found
-constexpr double kShorter = 1e-3;  // of a cut, by a round that another one follows
+constexpr double kPriceStep = 16;      // from one to the next
+constexpr int kRoundsOfPrices = 2;     // of ways by what memory is worth in the cut that was found
+constexpr double kShorterCut = 1e-3;   // by a round that another one follows
 
 }  // namespace
 
@@ -77,7 +77,7 @@ Status FoundCut::refine(double worth_seconds) {
     if (!*added) break;
     const double before = cut.step_seconds;
     cut_again();
-    if (cut.step_seconds > (1 - kShorter) * before) break;
+    if (cut.step_seconds > (1 - kShorterCut) * before) break;
   }
   cut = moved(std::move(cut));
   return Done{};

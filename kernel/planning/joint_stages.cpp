@@ -1,13 +1,10 @@
 #include "joint_stages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
-#include <tuple>
 #include <utility>
 
 #include "cluster_part.h"
@@ -21,15 +18,15 @@ namespace meshwright {
 
 namespace {
 
-constexpr double kCountedOn = 0.97;        // of a device's memory, by an estimate
+constexpr double kCountedOn = 0.97;              // of a device's memory, by an estimate
 constexpr std::int64_t kUsualCommunicators = 6;  // of a mesh of three axes
-constexpr double kLessMemory = 0.93;       // where that did not fit
-constexpr double kWorthRefining = 1.1;     // over the best estimate
-constexpr double kWorthRefiningFirst = 1.15;  // the first of as many stages and microbatches
+constexpr double kLessMemory = 0.93;             // where that did not fit
+constexpr double kWorthRefining = 1.1;           // over the best estimate
+constexpr double kWorthRefiningFirst = 1.15;     // the first of as many stages and microbatches
 constexpr std::uint32_t kMostChunks = 8;
-constexpr double kAboutTheLeast = 1.02;   // of what is hoped for
-constexpr double kTicksApart = 1e-9;       // of floors, which are sums in another order than the simulation's
-constexpr std::size_t kMostDeviceLists = 64;  // of a small model in a given number of stages: its estimates are off by more than devices make
+constexpr double kAboutTheLeast = 1.02;          // of what is hoped for
+constexpr double kTicksApart = 1e-9;             // of floors, which are sums in another order than the simulation's
+constexpr std::size_t kMostDeviceLists = 64;     // of a small model in a given number of stages: its estimates are off by more than devices make
 constexpr const char* kNoSmallWay = "no way to split it that was found holds so little";
 constexpr double kNothing = std::numeric_limits<double>::infinity();
 

@@ -164,16 +164,28 @@ TEST(StageLine, ChoosesTheDevicesOfEachStageSoThatTheLongestIsShortest) {
   EXPECT_GT(unfit, 5);
 }
 
+// Equal ones, with a fast way on mesh 0 and one that holds less.
+struct FourUnits {
+  ModelUnits units;
+  FourUnits() {
+    units.kinds = 1;
+    for (std::uint32_t u = 0; u < 4; ++u) units.units.push_back({u, u + 1, 0, 0});
+  }
+  [[nodiscard]] StageLine line(std::size_t mesh_of_smaller) const {
+    UnitCost fast, small;
+    fast.forward_seconds = 1, fast.saved_bytes = 10;
+    small.forward_seconds = 2, small.saved_bytes = 4;
+    StageLine made(units, 1);
+    made.add_way(0, 1, {fast});
+    made.add_way(mesh_of_smaller, 1, {small});
+    return made;
+  }
+};
+
 // Between two ways that fit and do not, part of the stage goes the faster one, up to the last byte.
 TEST(StageLine, MixesWaysWhereMemoryBinds) {
-  DrawnLine drawn;
-  drawn.units.kinds = 1;
-  for (std::uint32_t u = 0; u < 4; ++u) drawn.units.units.push_back({u, u + 1, 0, 0});
-  UnitCost fast, small;
-  fast.forward_seconds = 1, fast.saved_bytes = 10;
-  small.forward_seconds = 2, small.saved_bytes = 4;
-  drawn.ways = {{fast}, {small}};
-  const StageLine line = line_of(drawn, 1);
+  const FourUnits four;
+  const StageLine line = four.line(0);
   const std::optional<StageCost> cost = line.stage(0, 4, 1, {2}, 56);  // 80 bytes the one way, 32 the other
   ASSERT_TRUE(cost);
   EXPECT_DOUBLE_EQ(cost->part, 0.5);
@@ -186,15 +198,8 @@ TEST(StageLine, MixesWaysWhereMemoryBinds) {
 
 // A faster way of another mesh is not mixed with it; it has a price all the same.
 TEST(StageLine, AsksForLessOfAFasterMesh) {
-  DrawnLine drawn;
-  drawn.units.kinds = 1;
-  for (std::uint32_t u = 0; u < 4; ++u) drawn.units.units.push_back({u, u + 1, 0, 0});
-  UnitCost fast, small;
-  fast.forward_seconds = 1, fast.saved_bytes = 10;
-  small.forward_seconds = 2, small.saved_bytes = 4;
-  StageLine line(drawn.units, 1);
-  line.add_way(0, 1, {fast});
-  line.add_way(1, 1, {small});
+  const FourUnits four;
+  const StageLine line = four.line(1);
   const std::optional<StageCost> cost = line.stage(0, 4, 1, {2}, 56);  // 80 bytes the one way, 32 the other
   ASSERT_TRUE(cost);
   EXPECT_EQ(cost->mesh, 1U);
