@@ -1,4 +1,3 @@
-#include <cstdio>
 #include "found_cut.h"
 
 #include <algorithm>
@@ -39,7 +38,6 @@ Result<bool> FoundCut::settle() {
     if (i >= kSurePrices && held > kLess * least_bytes) break;
     least_bytes = held;
   }
-  std::fprintf(stderr, "SETTLED %u mb %u chunks %u fits %d\n", schedule.shape.stages, schedule.shape.microbatches, schedule.shape.chunks, (int)fitting.has_value());
   settled = true;
   refined = false;
   if (fitting) cut = std::move(*fitting);
@@ -69,7 +67,6 @@ void FoundCut::cut_again() {
 
 Status FoundCut::refine(double worth_seconds) {
   refined = true;
-  std::fprintf(stderr, "REFINE %u mb %u\n", schedule.shape.stages, schedule.shape.microbatches);
   cut_again();
   for (int round = 0; round < kRoundsOfPrices && cut.step_seconds < worth_seconds; ++round) {
     const Result<bool> added = add_ways_by_prices();
