@@ -15,6 +15,8 @@ namespace meshwright {
 
 namespace {
 
+constexpr double kGapOfPriced = 1e-6;  // steep prices make sums that a solver may have to round
+
 // What a space holds by each node's strategy where a forward ends and a backward begins: of each microbatch in flight, and all the time.
 struct HeldBytes {
   std::vector<std::vector<double>> saved, resident;
@@ -89,7 +91,7 @@ class SplitWays::Impl {
         if (cost < kForbidden) cost += to_ticks(seconds_per_byte * (held_.resident[n][s] + in_flight * held_.saved[n][s]));
       }
     }
-    const Result<Assignment> answer = request_.solver.solve(input_, priced, kNoBudget, kAnyWork);
+    const Result<Assignment> answer = request_.solver.solve(input_, priced, kNoBudget, {kAnyWork, kGapOfPriced});
     if (!answer) return answer.error();
     if (answer->choice.empty()) return false;
     const Result<bool> added = joint_ ? add_way(joint_->layouts(answer->choice), joint_->recomputed(answer->choice)) : add_way(answer->choice, input_.recomputed);

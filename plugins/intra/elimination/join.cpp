@@ -29,25 +29,30 @@ std::vector<std::size_t> strides_of(const JoinTable& table, const std::vector<st
 // Counts through all variables of a scope but the last, and keeps an offset into each table.
 class Odometer {
  public:
-  Odometer(const std::vector<std::size_t>& domains, std::vector<const std::vector<std::size_t>*> strides)
-      : domains_(domains), strides_(std::move(strides)), digits_(domains.size(), 0), offsets_(strides_.size(), 0) {}
+  Odometer(const std::vector<std::size_t>& domains, const std::vector<const std::vector<std::size_t>*>& strides)
+      : domains_(domains), digits_(domains.size(), 0), offsets_(strides.size(), 0) {
+    for (std::size_t d = 0; d < domains.size(); ++d) {
+      for (const std::vector<std::size_t>* of_table : strides) strides_.push_back((*of_table)[d]);
+    }
+  }
 
   [[nodiscard]] std::size_t offset(std::size_t table) const { return offsets_[table]; }
 
   bool next() {
     for (std::size_t d = domains_.size() - 1; d-- > 0;) {
+      const std::size_t* stride = strides_.data() + d * offsets_.size();
       ++digits_[d];
-      for (std::size_t t = 0; t < strides_.size(); ++t) offsets_[t] += (*strides_[t])[d];
+      for (std::size_t t = 0; t < offsets_.size(); ++t) offsets_[t] += stride[t];
       if (digits_[d] < domains_[d]) return true;
       digits_[d] = 0;
-      for (std::size_t t = 0; t < strides_.size(); ++t) offsets_[t] -= (*strides_[t])[d] * domains_[d];
+      for (std::size_t t = 0; t < offsets_.size(); ++t) offsets_[t] -= stride[t] * domains_[d];
     }
     return false;
   }
 
  private:
   const std::vector<std::size_t>& domains_;
-  std::vector<const std::vector<std::size_t>*> strides_;
+  std::vector<std::size_t> strides_;  // by variable, then table
   std::vector<std::size_t> digits_;
   std::vector<std::size_t> offsets_;
 };
@@ -102,15 +107,21 @@ MESHWRIGHT_WIDE_VECTORS void minimize_two(Ticks* __restrict target, std::size_t 
   }
 }
 
+// sum[i] = min(kForbidden, sum[i] + a[i])
+MESHWRIGHT_WIDE_VECTORS void add_row(Ticks* __restrict sum, std::size_t count, const Ticks* __restrict a) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ticks cost = sum[i] + a[i];
+    sum[i] = cost < kForbidden ? cost : kForbidden;
+  }
+}
+
 // target[i] = min(target[i], base + Σ rows[i]). Two rows at most: more are added up first, with saturation.
-void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<const Ticks*>& rows,
+void minimize_row(Ticks* target, std::size_t count, Ticks base, const std::vector<const Ticks*>& rows,
                   std::vector<Ticks>& sum) {
   if (rows.size() > 2) {
-    for (std::size_t i = 0; i < count; ++i) sum[i] = rows[0][i];
-    for (std::size_t r = 1; r < rows.size(); ++r) {
-      for (std::size_t i = 0; i < count; ++i) sum[i] = std::min(kForbidden, sum[i] + rows[r][i]);
-    }
-    minimize_one(target, count, base, sum.data());
+    std::copy_n(rows.front(), count, sum.data());
+    for (std::size_t r = 1; r + 1 < rows.size(); ++r) add_row(sum.data(), count, rows[r]);
+    minimize_two(target, count, base, sum.data(), rows.back());
   } else if (rows.size() == 2) {
     minimize_two(target, count, base, rows[0], rows[1]);
   } else if (rows.size() == 1) {
@@ -120,47 +131,61 @@ void minimize_row(Ticks* target, std::size_t count, Ticks base, std::vector<cons
   }
 }
 
-// Calls visit(base, rows, first offset) for each setting of all variables but the last; base holds what does not
-// depend on the last one.
-template <class Visit>
-void for_each_row(const std::vector<std::size_t>& domains, const std::vector<Strided>& tables,
-                  const std::vector<std::size_t>& target_strides, Visit visit) {
-  std::vector<const std::vector<std::size_t>*> strides;
-  for (const Strided& table : tables) strides.push_back(&table.strides);
-  strides.push_back(&target_strides);
-  Odometer odometer(domains, std::move(strides));
-  std::vector<const Ticks*> rows;
-  do {
-    Ticks base = 0;
-    rows.clear();
-    for (std::size_t t = 0; t < tables.size(); ++t) {
-      const Ticks* data = tables[t].data + odometer.offset(t);
-      if (tables[t].strides.back() == 0) {
-        base = std::min(kForbidden, base + *data);
-      } else {
-        rows.push_back(data);
-      }
-    }
-    visit(base, rows, odometer.offset(tables.size()));
-  } while (odometer.next());
-}
+// The variables of a scope from `first` on as loops: neighbours that every table steps along as if they were one are one.
+struct Loops {
+  std::vector<std::size_t> domains;
+  std::vector<std::vector<std::size_t>> strides;  // by table, the last is the target's
+};
 
-std::vector<Strided> stride_all(const JoinInput& input) {
-  std::vector<Strided> tables;
-  tables.reserve(input.tables.size());
-  for (const JoinTable& table : input.tables) tables.push_back(make_strided(table, input.domains));
-  return tables;
-}
-
-// Row-major strides of the scope from dimension `first` on.
-std::vector<std::size_t> target_strides(const std::vector<std::size_t>& domains, std::size_t first) {
-  std::vector<std::size_t> strides(domains.size(), 0);
-  std::size_t stride = 1;
+Loops make_loops(const std::vector<std::size_t>& domains, const std::vector<Strided>& tables, std::size_t first) {
+  Loops loops;
+  loops.strides.resize(tables.size() + 1);
+  std::size_t target_stride = 1;
   for (std::size_t d = domains.size(); d-- > first;) {
-    strides[d] = stride;
-    stride *= domains[d];
+    std::vector<std::size_t> here;
+    for (const Strided& table : tables) here.push_back(table.strides[d]);
+    here.push_back(target_stride);
+    target_stride *= domains[d];
+    const auto steps_on = [&](std::size_t table) { return here[table] == loops.strides[table].back() * loops.domains.back(); };
+    bool is_one = !loops.domains.empty();
+    for (std::size_t t = 0; t < here.size() && is_one; ++t) is_one = steps_on(t);
+    if (is_one) {
+      loops.domains.back() *= domains[d];
+      continue;
+    }
+    loops.domains.push_back(domains[d]);
+    for (std::size_t t = 0; t < here.size(); ++t) loops.strides[t].push_back(here[t]);
   }
-  return strides;
+  std::ranges::reverse(loops.domains);
+  for (std::vector<std::size_t>& of_table : loops.strides) std::ranges::reverse(of_table);
+  return loops;
+}
+
+// Adds up all tables over the scope, and minimizes over the variables before `first`: none, or the first one. It is the innermost loop but the rows, so that a row of the result is done before the next.
+std::vector<Ticks> join_from(const JoinInput& input, std::size_t first) {
+  std::vector<Strided> tables;
+  for (const JoinTable& table : input.tables) tables.push_back(make_strided(table, input.domains));
+  const Loops loops = make_loops(input.domains, tables, first);
+  const std::size_t inner = loops.domains.back(), minimized = first == 0 ? 1 : input.domains.front();
+  std::vector<std::size_t> in_rows, in_base;  // tables that depend on the last loop, and others
+  std::vector<const std::vector<std::size_t>*> strides;
+  for (std::size_t t = 0; t < tables.size(); ++t) (loops.strides[t].back() == 0 ? in_base : in_rows).push_back(t);
+  for (const std::vector<std::size_t>& of_table : loops.strides) strides.push_back(&of_table);
+  std::vector<Ticks> result(entries(input) / minimized, kForbidden), sum(inner);
+  std::vector<const Ticks*> rows(in_rows.size());
+  Odometer odometer(loops.domains, strides);
+  do {
+    const auto at = [&](std::size_t table, std::size_t value) { return tables[table].data + odometer.offset(table) + value * tables[table].strides.front(); };
+    Ticks* target = result.data() + odometer.offset(tables.size());
+    for (std::size_t value = 0; value < minimized; ++value) {
+      Ticks base = 0;
+      for (const std::size_t table : in_base) base = std::min(kForbidden, base + *at(table, value));
+      if (base >= kForbidden) continue;
+      for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = at(in_rows[r], value);
+      minimize_row(target, inner, base, rows, sum);
+    }
+  } while (odometer.next());
+  return result;
 }
 
 }  // namespace
@@ -172,30 +197,12 @@ std::size_t entries(const JoinInput& input) {
 }
 
 std::vector<Ticks> join_and_minimize(const JoinInput& input) {
-  const std::vector<Strided> tables = stride_all(input);
-  const bool alone = input.domains.size() == 1;  // then the variable itself is the last one
-  const std::size_t inner = input.domains.back();
-  std::vector<Ticks> result(alone ? inner : entries(input) / input.domains.front(), kForbidden);
-  std::vector<Ticks> sum(inner);
-  for_each_row(input.domains, tables, target_strides(input.domains, 1),
-               [&](Ticks base, std::vector<const Ticks*>& rows, std::size_t offset) {
-                 if (base < kForbidden) minimize_row(result.data() + offset, inner, base, rows, sum);
-               });
-  if (alone) return {*std::min_element(result.begin(), result.end())};
-  return result;
+  if (input.domains.size() > 1) return join_from(input, 1);
+  const std::vector<Ticks> joined = join_from(input, 0);
+  return {*std::ranges::min_element(joined)};
 }
 
-std::vector<Ticks> join(const JoinInput& input) {
-  const std::vector<Strided> tables = stride_all(input);
-  const std::size_t inner = input.domains.back();
-  std::vector<Ticks> result(entries(input), kForbidden);
-  std::vector<Ticks> sum(inner);
-  for_each_row(input.domains, tables, target_strides(input.domains, 0),
-               [&](Ticks base, std::vector<const Ticks*>& rows, std::size_t offset) {
-                 if (base < kForbidden) minimize_row(result.data() + offset, inner, base, rows, sum);
-               });
-  return result;
-}
+std::vector<Ticks> join(const JoinInput& input) { return join_from(input, 0); }
 
 std::vector<Ticks> project(const std::vector<Ticks>& table, const std::vector<std::size_t>& domains,
                            const std::vector<std::uint32_t>& kept) {
