@@ -57,6 +57,29 @@ StageCost mixed(const StageCost& one, const StageCost& other, double part) {
           mix(one.update_seconds, other.update_seconds), mix(one.bytes, other.bytes), 0, one.faster, other.faster, part, one.bytes - other.bytes};
 }
 
+// No order of a schedule's events takes less: each group waits for the first microbatch to come, and has all microbatches to do; where its backwards are whole, what is before it has the last one to do then.
+TickSum least_makespan(const PipelineSchedule& schedule, const std::vector<PositionLoad>& loads, const std::vector<PositionTicks>& ticks) {
+  std::vector<TickSum> before = {0}, behind = {0};
+  for (const PositionTicks& of : ticks) {
+    before.push_back(before.back() + of.forward);
+    behind.push_back(behind.back() + of.backward);
+  }
+  TickSum least = 0;
+  for (std::uint32_t group = 0; group < schedule.shape.stages; ++group) {
+    std::uint32_t first = schedule.shape.positions();
+    TickSum work = 0;
+    bool in_parts = false;
+    for (std::uint32_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) {
+      const std::uint32_t position = schedule.position(group, chunk);
+      first = std::min(first, position);
+      in_parts = in_parts || loads[position].in_parts;
+      work += TickSum{schedule.shape.microbatches} * (ticks[position].forward + ticks[position].backward);
+    }
+    least = std::max(least, before[first] + work + (in_parts ? 0 : behind[first]));
+  }
+  return least;
+}
+
 }  // namespace
 
 PipelineSchedule one_stage(std::int64_t microbatches) {
@@ -186,12 +209,15 @@ std::optional<std::vector<std::size_t>> StageLine::fill(std::span<const std::int
 }
 
 std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, LineShape shape, double bytes, double hop_seconds) const {
+  return estimate_below(std::numeric_limits<double>::infinity(), schedule, loads_by_position(schedule), std::move(shape), bytes, hop_seconds);
+}
+
+std::optional<LineCut> StageLine::estimate_below(double most_seconds, const PipelineSchedule& schedule, const std::vector<PositionLoad>& loads, LineShape shape, double bytes, double hop_seconds) const {
   bytes /= schedule.shape.chunks;
-  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   LineCut made{std::move(shape), {}, 0};
   std::vector<PositionTicks> ticks;
   std::size_t from = 0;
-  double update = 0;
+  double besides = 2 * hop_seconds * static_cast<double>(made.shape.ends.size() - 1), update = 0;
   for (std::size_t position = 0; position < made.shape.ends.size(); ++position) {
     const std::optional<StageCost> cost = stage(from, made.shape.ends[position], made.shape.devices[position], loads[position], bytes);
     if (!cost) return std::nullopt;
@@ -200,10 +226,12 @@ std::optional<LineCut> StageLine::estimate(const PipelineSchedule& schedule, Lin
     made.stages.push_back(*cost);
     from = made.shape.ends[position];
   }
+  besides += update;
+  if (to_seconds(least_makespan(schedule, loads, ticks)) + besides >= most_seconds) return std::nullopt;
   const Result<PipelineTimeline> times = timeline(schedule, ticks);
   if (!times) return std::nullopt;
-  made.step_seconds = to_seconds(times->makespan) + update + 2 * hop_seconds * static_cast<double>(made.stages.size() - 1);
-  return made;
+  made.step_seconds = to_seconds(times->makespan) + besides;
+  return made.step_seconds < most_seconds ? std::optional(std::move(made)) : std::nullopt;
 }
 
 double StageLine::least_bytes(std::int64_t devices, double in_flight) const {
@@ -325,6 +353,7 @@ std::optional<LineShape> StageLine::cut_freely(const PipelineSchedule& schedule,
 }
 
 LineCut StageLine::moved(LineCut cut, const PipelineSchedule& schedule, double bytes, double hop_seconds) const {
+  const std::vector<PositionLoad> loads = loads_by_position(schedule);
   for (int move = 0; move < kMostUnitMoves; ++move) {
     std::optional<LineCut> better;
     const std::vector<std::size_t>& ends = cut.shape.ends;
@@ -334,8 +363,8 @@ LineCut StageLine::moved(LineCut cut, const PipelineSchedule& schedule, double b
         std::size_t& end = shape.ends[border];
         end += static_cast<std::size_t>(by);
         if (end <= (border == 0 ? 0 : ends[border - 1]) || end >= ends[border + 1]) continue;
-        std::optional<LineCut> tried = estimate(schedule, std::move(shape), bytes, hop_seconds);
-        if (tried && tried->step_seconds < kShorter * (better ? better->step_seconds : cut.step_seconds)) better = std::move(tried);
+        std::optional<LineCut> tried = estimate_below(kShorter * (better ? better->step_seconds : cut.step_seconds), schedule, loads, std::move(shape), bytes, hop_seconds);
+        if (tried) better = std::move(tried);
       }
     }
     if (!better) break;

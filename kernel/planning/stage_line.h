@@ -94,6 +94,8 @@ class StageLine {
   [[nodiscard]] UnitCost sum(const Way& way, std::size_t from, std::size_t to) const;
   // Of a step, of the whole line over so many devices in the slowest way.
   [[nodiscard]] double slowest_seconds(std::int64_t devices) const;
+  // Nothing where it does not take less.
+  [[nodiscard]] std::optional<LineCut> estimate_below(double most_seconds, const PipelineSchedule& schedule, const std::vector<PositionLoad>& loads, LineShape shape, double bytes, double hop_seconds) const;
   [[nodiscard]] std::optional<std::vector<std::size_t>> fill(std::span<const std::int64_t> devices, std::span<const PositionLoad> loads, double bytes, double longest) const;
 
   const ModelUnits& units_;

@@ -107,6 +107,15 @@ MESHWRIGHT_WIDE_VECTORS void minimize_two(Ticks* __restrict target, std::size_t 
   }
 }
 
+// target[i] = min(target[i], base + a[i] + b[i] + c[i])
+MESHWRIGHT_WIDE_VECTORS void minimize_three(Ticks* __restrict target, std::size_t count, Ticks base, const Ticks* __restrict a,
+                               const Ticks* __restrict b, const Ticks* __restrict c) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ticks cost = base + a[i] + b[i] + c[i];
+    target[i] = cost < target[i] ? cost : target[i];
+  }
+}
+
 // sum[i] = min(kForbidden, sum[i] + a[i])
 MESHWRIGHT_WIDE_VECTORS void add_row(Ticks* __restrict sum, std::size_t count, const Ticks* __restrict a) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -115,13 +124,15 @@ MESHWRIGHT_WIDE_VECTORS void add_row(Ticks* __restrict sum, std::size_t count, c
   }
 }
 
-// target[i] = min(target[i], base + Σ rows[i]). Two rows at most: more are added up first, with saturation.
+// target[i] = min(target[i], base + Σ rows[i]). Three rows at most: more are added up first, with saturation.
 void minimize_row(Ticks* target, std::size_t count, Ticks base, const std::vector<const Ticks*>& rows,
                   std::vector<Ticks>& sum) {
-  if (rows.size() > 2) {
-    std::copy_n(rows.front(), count, sum.data());
-    for (std::size_t r = 1; r + 1 < rows.size(); ++r) add_row(sum.data(), count, rows[r]);
-    minimize_two(target, count, base, sum.data(), rows.back());
+  if (rows.size() > 3) {
+    std::copy_n(rows[2], count, sum.data());
+    for (std::size_t r = 3; r < rows.size(); ++r) add_row(sum.data(), count, rows[r]);
+    minimize_three(target, count, base, rows[0], rows[1], sum.data());
+  } else if (rows.size() == 3) {
+    minimize_three(target, count, base, rows[0], rows[1], rows[2]);
   } else if (rows.size() == 2) {
     minimize_two(target, count, base, rows[0], rows[1]);
   } else if (rows.size() == 1) {
