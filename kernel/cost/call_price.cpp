@@ -41,7 +41,8 @@ bool has_factor(const TensorRule& tensor, FactorId factor) {
 }  // namespace
 
 std::vector<ProductRole> product_roles(const Rule& rule, const OpCost& cost) {
-  if (!cost.matrix || cost.attention || cost.forward.size() != 1 || rule.results.empty()) return {};
+  // Without factors nothing is known of its shape: not even that it is one.
+  if (!cost.matrix || cost.attention || cost.forward.size() != 1 || cost.forward[0].factors.empty() || rule.results.empty()) return {};
   std::vector<const TensorRule*> sides;
   for (const TensorRule& operand : rule.operands) {
     if (!operand.addend) sides.push_back(&operand);

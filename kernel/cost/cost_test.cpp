@@ -92,6 +92,8 @@ std::string roles(const char* text, const std::vector<TensorType>& operands, con
 TEST(ProductRoles, AreThoseOfProductsOfMatricesAlone) {
   const auto floats = [](std::vector<std::int64_t> shape) { return TensorType{DType::float32, std::move(shape)}; };
   EXPECT_EQ(roles("b m k, b k n -> b m n", {floats({2, 3, 4}), floats({2, 4, 5})}, {floats({2, 3, 5})}), "bb mr ks nc ");
+  // Work whose factors nobody states is no product of one row and one column.
+  EXPECT_EQ(roles("x1 x2, x2 x3 -> x1 x3", {floats({2, 3}), floats({3, 4})}, {floats({2, 4})}), "");
   // A convolution and its gradients: positions that one side sums alone meet those of another.
   const TensorType input = floats({2, 3, 9}), weight = floats({4, 3, 3}), output = floats({2, 4, 7});
   EXPECT_EQ(roles("n i !x, o i !k -> n o !y", {input, weight}, {output}), "");
