@@ -60,6 +60,31 @@ PipelineSchedule alternating(std::uint32_t stages, std::uint32_t microbatches) {
   return schedule;
 }
 
+// The same, but that gradients of weights are all made last.
+PipelineSchedule with_weights_last(PipelineSchedule schedule) {
+  for (std::vector<PipelineEvent>& order : schedule.order) {
+    for (PipelineEvent& event : order) {
+      if (event.kind == PipelineEventKind::backward) event.kind = PipelineEventKind::input_gradient;
+    }
+    for (std::uint32_t i = 0; i < schedule.shape.microbatches; ++i) order.push_back({PipelineEventKind::weight_gradient, 0, i});
+  }
+  return schedule;
+}
+
+// Two groups with a chunk on the way there and one on the way back, all forwards first.
+PipelineSchedule there_and_back(std::uint32_t microbatches) {
+  PipelineSchedule schedule{{2, 2, microbatches}, {0, 3, 1, 2}, {{}, {}}};
+  for (std::vector<PipelineEvent>& order : schedule.order) {
+    for (const std::uint32_t chunk : {0U, 1U}) {
+      for (std::uint32_t i = 0; i < microbatches; ++i) order.push_back({PipelineEventKind::forward, chunk, i});
+    }
+    for (const std::uint32_t chunk : {1U, 0U}) {
+      for (std::uint32_t i = 0; i < microbatches; ++i) order.push_back({PipelineEventKind::backward, chunk, i});
+    }
+  }
+  return schedule;
+}
+
 // The least longest stage of all cuts; infinite where none fits.
 double least_longest(const StageLine& line, const PipelineSchedule& schedule, double bytes) {
   const std::vector<PositionLoad> loads = loads_by_position(schedule);
@@ -100,6 +125,34 @@ TEST(StageLine, CutsSoThatTheLongestStageIsShortest) {
   }
   EXPECT_GT(fitting, 20);
   EXPECT_GT(unfit, 5);
+}
+
+// No unit that goes to a neighbour makes it shorter then, whatever was not drawn on the way.
+TEST(StageLine, MovesUnitsUntilNoMoveIsShorter) {
+  std::mt19937 random(11);
+  const PipelineSchedule schedules[] = {alternating(3, 6), with_weights_last(alternating(3, 6)), there_and_back(6)};
+  int shorter = 0;
+  for (int i = 0; i < 60; ++i) {
+    const PipelineSchedule& schedule = schedules[i % 3];
+    const DrawnLine drawn = draw(random, 12);
+    const StageLine line = line_of(drawn, 6);
+    const std::optional<LineCut> cut = line.cut(schedule, std::vector<std::int64_t>(schedule.shape.positions(), 1), 400, 0.5);
+    ASSERT_TRUE(cut) << i;
+    const LineCut moved = line.moved(*cut, schedule, 400, 0.5);
+    shorter += moved.step_seconds < cut->step_seconds ? 1 : 0;
+    for (std::size_t border = 0; border + 1 < moved.shape.ends.size(); ++border) {
+      for (const int by : {-1, 1}) {
+        LineShape shape = moved.shape;
+        shape.ends[border] += static_cast<std::size_t>(by);
+        if (shape.ends[border] == (border == 0 ? 0 : shape.ends[border - 1]) || shape.ends[border] == shape.ends[border + 1]) continue;
+        const std::optional<LineCut> other = line.estimate(schedule, shape, 400, 0.5);
+        if (other) {
+          EXPECT_GE(other->step_seconds, (1 - 1e-9) * moved.step_seconds) << i << " at " << border;
+        }
+      }
+    }
+  }
+  EXPECT_GT(shorter, 10);
 }
 
 // A line on four devices, of which two may be one stage's; ways take shorter and hold less there.
