@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cost/own_part.h"
+
 namespace meshwright {
 
 namespace {
@@ -128,7 +130,9 @@ Work call_work(const OpTable& ops, const Mesh& mesh, const Node& node, const std
       for (const Factor& factor : rule->factors) share.extents.push_back(factor.size);
       share.product = product_shape(product_roles(*rule, cost), share.extents);
       const bool causal = std::any_of(cost.forward.begin(), cost.forward.end(), [](const WorkTerm& term) { return term.is_causal; });
-      share.shards = causal ? shards_of(*rule, mesh, operands) : std::vector<std::int64_t>(share.extents.size(), 1);
+      const bool shares = causal || !rule->exchanges.empty();
+      share.shards = shares ? shards_of(*rule, mesh, operands) : std::vector<std::int64_t>(share.extents.size(), 1);
+      take_own_part(*rule, share);
     }
   }
   return call_work(cost, share, fused);

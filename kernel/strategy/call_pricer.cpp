@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost/own_part.h"
 #include "meshwright/conversion.h"
 #include "strategy/enumerate.h"
 
@@ -175,6 +176,7 @@ CallShare CallPricer::share(const CallLayouts& call) const {
   const auto bytes = [&](const Layout& layout, const AtomShape& shape, DType dtype) { return local_bytes(layout, shape, mesh_, size_bytes(dtype)); };
   for (std::size_t i = 0; i < operands_.size(); ++i) share.operand_bytes.push_back(bytes(call.operands[i].value, *operand_shapes_[i], operands_[i].dtype));
   for (std::size_t i = 0; i < results_.size(); ++i) share.result_bytes.push_back(bytes(call.results[i].value, *result_shapes_[i], results_[i].dtype));
+  take_own_part(atoms_.rule, share);
   return share;
 }
 

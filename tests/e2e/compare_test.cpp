@@ -78,7 +78,7 @@ TEST(Compare, SaysWhyASolverFailed) {
 
 // Of one stage and of two, by each schedule and solver: the figures are those of `plan` where nobody asks how sure they are, and a pipeline's step has no bound.
 TEST(Compare, HasRowsOfPipelines) {
-  const std::string given = SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --set train.microbatches=4 --format json ";
+  const std::string given = SOURCE_FOLDER "/tests/models/gpt2_deep_tiny.pt2 --cluster " TEST_FOLDER "/slow8.toml --set train.microbatches=4 --set search.step_rounds=1 --format json ";
   const Outcome outcome = run_program("compare " + given + "--intra elimination,tap --stages 1,2 --schedule gpipe,interleaved");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   const auto json = nlohmann::json::parse(outcome.output);

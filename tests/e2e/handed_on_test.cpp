@@ -59,7 +59,8 @@ TEST_P(HandedOn, MoreMemoryNeverGivesASlowerPlan) {
 
 INSTANTIATE_TEST_SUITE_P(, HandedOn,
                          testing::Values(HandedOnCase{"gpt2_deep_tiny", "2x2", "free"}, HandedOnCase{"gpt2_deep_tiny", "4", "blocks"},
-                                         HandedOnCase{"llama_tiny", "2x2", "blocks"}, HandedOnCase{"resnet_tiny", "2x2", "free"}));
+                                         HandedOnCase{"llama_tiny", "2x2", "blocks"}, HandedOnCase{"resnet_tiny", "2x2", "free"}),
+                         [](const auto& info) { return std::string(info.param.model) + "_" + info.param.mesh + "_" + info.param.recompute; });
 
 class KnownPlan : public test::FolderTest {};
 

@@ -38,7 +38,7 @@ class Account : public test::FolderTest {
   }
 
   [[nodiscard]] std::string command(const std::string& cluster_file, const std::string& options = "") const {
-    return "plan " + kModel + " --cluster " + cluster_file + " --mesh 2x4 -o " + path("plan.json") + " " + options;
+    return "plan " + kModel + " --cluster " + cluster_file + " --mesh 2x4 --set search.sure=false --set search.step_rounds=1 -o " + path("plan.json") + " " + options;
   }
 
   [[nodiscard]] json plan(const std::string& cluster_file, const std::string& options = "") const {

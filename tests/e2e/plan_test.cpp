@@ -171,7 +171,7 @@ TEST(Plan, OfMapsLargestModelKeepsTensorParallelismInsideANumaNode) {
 
 TEST(Plan, IsWrittenWithTheSameBytesTwice) {
   const auto write = [] {
-    const Result<PlanOutcome> outcome = test::plan(options_for("bert_base", ""));
+    const Result<PlanOutcome> outcome = test::plan(options_for("bert_base", "2x4"));
     return host::write_json(host::plan_json(*outcome->plan));
   };
   const std::string once = write();
@@ -180,8 +180,7 @@ TEST(Plan, IsWrittenWithTheSameBytesTwice) {
 }
 
 TEST(Plan, ReadBackIsWrittenWithTheSameBytes) {
-  for (const char* name : {"gpt2_small", "bert_base", "vit_base", "third_party_op/model", "../tests/models/gpt2_tiny",
-                           "../tests/models/bert_tiny", "../tests/models/vit_tiny", "../tests/models/mlp_tiny"}) {
+  for (const char* name : {"gpt2_small", "third_party_op/model", "../tests/models/bert_tiny", "../tests/models/vit_tiny", "../tests/models/mlp_tiny"}) {
     PlanOptions options = options_for(name, "2x4");
     options.set = {"train.param_dtype=bf16"};
     const Result<PlanOutcome> outcome = test::plan(options);

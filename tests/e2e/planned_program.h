@@ -32,7 +32,8 @@ inline Result<host::PlanOutcome> plan_tiny(const std::string& model, const std::
   options.model = tiny(model);
   options.cluster = cluster_of(mesh);
   options.mesh = mesh;
-  options.set = set;
+  options.set = {"search.sure=false", "search.step_rounds=2"};  // unless the trial says otherwise
+  options.set.insert(options.set.end(), set.begin(), set.end());
   return plan(options);
 }
 

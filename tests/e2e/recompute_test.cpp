@@ -170,34 +170,35 @@ TEST_F(RecomputedPlan, RefusesPinsThatNameNothingOrContradict) {
 }
 
 // What a refusal names can be asked for as it is written, and what it says to be proven is refused.
-TEST_F(RecomputedPlan, IsFoundForTheBudgetThatARefusalNames) {
-  for (const char* recompute : {"none", "blocks", "free"}) {
-    SCOPED_TRACE(recompute);
-    PlanOptions options;
-    options.model = test::tiny("gpt2_deep_tiny");
-    options.cluster = test::cluster_of("2x2");
-    options.mesh = "2x2";
-    options.set = {std::string("search.recompute=") + recompute, "search.step_rounds=0"};
-    options.memory_budget = "1KiB";
-    const Result<PlanOutcome> refused = test::plan(options);
-    ASSERT_TRUE(refused && !refused->plan);
-    const std::string said = "the smallest budget for which a plan is known is ";
-    const std::size_t begin = refused->refusal.find(said), end = refused->refusal.find(',', begin);
-    ASSERT_NE(begin, std::string::npos) << refused->refusal;
-    options.memory_budget = refused->refusal.substr(begin + said.size(), end - begin - said.size());
-    std::erase(options.memory_budget, ' ');
-    const Result<PlanOutcome> named = test::plan(options);
-    ASSERT_TRUE(named) << named.error().message;
-    EXPECT_TRUE(named->plan) << options.memory_budget << ": " << named->refusal;
-    const std::int64_t proven = refused->trials[0].least_bytes;
-    EXPECT_THAT(refused->refusal, HasSubstr(proven > 0 ? "there is none" : "is not proven"));
-    if (proven == 0) continue;
-    options.memory_budget = std::to_string(proven - 1);
-    const Result<PlanOutcome> below = test::plan(options);
-    ASSERT_TRUE(below && !below->plan);
-    EXPECT_THAT(below->refusal, HasSubstr("needs at least"));
-  }
+class RefusedBudget : public testing::TestWithParam<const char*> {};
+
+TEST_P(RefusedBudget, NamesOneThatHasAPlan) {
+  PlanOptions options;
+  options.model = test::tiny("gpt2_deep_tiny");
+  options.cluster = test::cluster_of("2x2");
+  options.mesh = "2x2";
+  options.set = {std::string("search.recompute=") + GetParam(), "search.step_rounds=0"};
+  options.memory_budget = "1KiB";
+  const Result<PlanOutcome> refused = test::plan(options);
+  ASSERT_TRUE(refused && !refused->plan);
+  const std::string said = "the smallest budget for which a plan is known is ";
+  const std::size_t begin = refused->refusal.find(said), end = refused->refusal.find(',', begin);
+  ASSERT_NE(begin, std::string::npos) << refused->refusal;
+  options.memory_budget = refused->refusal.substr(begin + said.size(), end - begin - said.size());
+  std::erase(options.memory_budget, ' ');
+  const Result<PlanOutcome> named = test::plan(options);
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_TRUE(named->plan) << options.memory_budget << ": " << named->refusal;
+  const std::int64_t proven = refused->trials[0].least_bytes;
+  EXPECT_THAT(refused->refusal, HasSubstr(proven > 0 ? "there is none" : "is not proven"));
+  if (proven == 0) return;
+  options.memory_budget = std::to_string(proven - 1);
+  const Result<PlanOutcome> below = test::plan(options);
+  ASSERT_TRUE(below && !below->plan);
+  EXPECT_THAT(below->refusal, HasSubstr("needs at least"));
 }
+
+INSTANTIATE_TEST_SUITE_P(, RefusedBudget, testing::Values("none", "blocks", "free"), [](const auto& info) { return std::string(info.param); });
 
 // What several linears take of a sequence-sharded norm is gathered again where that is cheaper than to run the norm again.
 // Here on devices that compute slowly.
@@ -217,7 +218,7 @@ TEST_F(RecomputedPlan, ConvertsInputsAgainWhereThatIsCheaper) {
   const Result<PlanOutcome> none = plan("none", 0), all = plan("all", 0);
   ASSERT_TRUE(none && none->plan && all && all->plan);
   int converted = 0;
-  for (const double share : {0.0, 0.1, 0.2}) {
+  for (const double share : {0.0, 0.1}) {
     SCOPED_TRACE(share);
     const auto room = static_cast<double>(none->plan->peak_bytes - all->plan->peak_bytes);
     const std::int64_t budget = all->plan->peak_bytes + static_cast<std::int64_t>(share * room);

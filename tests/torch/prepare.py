@@ -31,8 +31,10 @@ WAYS = {
 }
 COUPLED = {"clip": {"data_parallel": ["search.zero=0"], "megatron": ["search.weights=sharded", "search.zero=0"],
                     "zero3": ["search.zero=3", "search.regather=always"], "zero2": ["search.zero=2"]}}
-# Only with --nightly: these two ways but for models that stand for the others.
-STANDING_FOR_OTHERS = {"zero2": {"gpt2", "llama", "clip"}, "checkpoint": {"gpt2", "gpt2_deep", "mixtral"}}
+# Only with --nightly: these ways but for models that stand for the others.
+STANDING_FOR_OTHERS = {"data_parallel": {"gpt2", "resnet", "mixtral", "clip"}, "megatron": {"gpt2", "gpt2_deep", "t5", "llama", "vit", "clip"},
+                       "zero3": {"gpt2", "t5", "mixtral", "resnet"}, "zero2": {"gpt2", "clip"}, "sequence": {"gpt2", "bert", "llama"},
+                       "checkpoint": {"gpt2", "gpt2_deep", "mixtral"}}
 # Ops run again for the backward where the plan may hold this share of what the optimal one does.
 SELECTIVE = {"gpt2": 0.73, "llama": 0.75}
 NO_TEXT = {"vit", "resnet", "clip"}  # an image's patches and a class token are an odd number
@@ -85,7 +87,7 @@ def main() -> None:
         cluster.write_text(CLUSTER.format(ranks=ranks, root=ROOT))
 
         def plan(model: str, file: Path, settings: list[str]) -> None:
-            more = [part for each in settings for part in ("--set", each)]
+            more = [part for each in ["search.sure=false", *settings] for part in ("--set", each)]
             run(options.program, "plan", ROOT / "tests/models" / f"{model}_tiny.pt2", "--cluster", cluster, "--mesh", mesh, "-o", file, *more)
 
         def emit(case: str, file: Path) -> None:
