@@ -51,7 +51,8 @@ class PlanMaker {
   }
 
   Status add_conversions() {
-    ConstantPricer constants(input_);
+    ConstantKinds kinds;
+    ConstantPricer constants(input_, kinds);
     Result<Outline> outline = outline_of(plan_, needs_, [&](ValueId value, const Layout& wanted) { return constants.call(value, wanted); });
     if (!outline) return outline.error();
     plan_.constants = std::move(outline->constants);

@@ -152,7 +152,7 @@ class Assembler {
     const std::vector<bool> faster = faster_nodes(part);
     ProblemInput input{stage_, recipe_.ways.mesh(), recipe_.ways.filter()};
     input.recomputed = recomputed(faster);
-    Result<Problem> problem = build_pinned(input, pins_);
+    Result<Problem> problem = build_pinned(input, pins_, recipe_.ways.strategies());
     if (!problem && problem.error().code == ErrorCode::infeasible) return std::optional<FittedPlan>();
     if (!problem) return problem.error();
     Problem restricted = *problem;

@@ -125,7 +125,12 @@ class Pinner {
 }  // namespace
 
 Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins) {
-  Result<Problem> problem = build_problem(input);
+  KnownStrategies known;
+  return build_pinned(input, pins, known);
+}
+
+Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins, KnownStrategies& known) {
+  Result<Problem> problem = build_problem(input, known);
   if (!problem) return problem;
   if (Status pinned = apply_pins(pins, input, *problem); !pinned) return pinned.error();
   return problem;

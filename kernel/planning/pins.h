@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "meshwright/known_strategies.h"
 #include "meshwright/strategy.h"
 
 namespace meshwright {
@@ -29,6 +30,7 @@ Status apply_pins(std::span<const Pin> pins, const ProblemInput& input, Problem&
 
 // A problem under pins. Errors: those of build_problem and of apply_pins.
 Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins);
+Result<Problem> build_pinned(const ProblemInput& input, std::span<const Pin> pins, KnownStrategies& known);
 
 // A pin, as messages name it: "addmm_3" = "n, repeat".
 std::string to_string(const Pin& pin);

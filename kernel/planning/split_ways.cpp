@@ -61,7 +61,7 @@ class SplitWays::Impl {
 
   // False where there is no way.
   Result<bool> begin() {
-    Result<Problem> problem = build_pinned(input_, request_.pins);
+    Result<Problem> problem = build_pinned(input_, request_.pins, strategies_);
     if (!problem && problem.error().code == ErrorCode::infeasible) return false;
     if (!problem) return problem.error();
     problem_ = std::move(*problem);
@@ -104,6 +104,7 @@ class SplitWays::Impl {
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const StrategyFilter& filter() const { return input_.filter; }
   [[nodiscard]] const ConversionSearch& prices() const { return prices_; }
+  [[nodiscard]] KnownStrategies& strategies() const { return strategies_; }
   [[nodiscard]] const std::vector<SplitWay>& ways() const { return ways_; }
   [[nodiscard]] double usual_price() const { return usual_price_; }
 
@@ -111,7 +112,7 @@ class SplitWays::Impl {
   Result<Problem> problem_with(std::vector<std::string> names) const {
     ProblemInput given = input_;
     given.recomputed = pins_.applied_to(names);
-    return build_pinned(given, request_.pins);
+    return build_pinned(given, request_.pins, strategies_);
   }
 
   Status make_joint() {
@@ -134,7 +135,7 @@ class SplitWays::Impl {
     given.recomputed = recomputed;
     std::optional<Problem> other;
     if (recomputed != input_.recomputed) {
-      Result<Problem> made = build_pinned(given, request_.pins);
+      Result<Problem> made = build_pinned(given, request_.pins, strategies_);
       if (!made) return made.error();
       other = std::move(*made);
     }
@@ -160,6 +161,7 @@ class SplitWays::Impl {
   const Mesh mesh_;
   ProblemInput input_;
   const RecomputePins pins_;
+  mutable KnownStrategies strategies_;
   bool may_run_again_ = false;
   Problem problem_, again_, converted_;
   std::optional<JointSpace> joint_;
@@ -191,6 +193,7 @@ const Mesh& SplitWays::mesh() const { return impl_->mesh(); }
 const Problem& SplitWays::problem() const { return impl_->problem(); }
 const StrategyFilter& SplitWays::filter() const { return impl_->filter(); }
 const ConversionSearch& SplitWays::prices() const { return impl_->prices(); }
+KnownStrategies& SplitWays::strategies() const { return impl_->strategies(); }
 const std::vector<SplitWay>& SplitWays::ways() const { return impl_->ways(); }
 Result<bool> SplitWays::add(double seconds_per_byte, double in_flight) { return impl_->add(seconds_per_byte, in_flight); }
 double SplitWays::usual_price() const { return impl_->usual_price(); }

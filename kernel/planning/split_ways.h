@@ -53,8 +53,9 @@ class SplitWays {
   // What the ways are choices of.
   [[nodiscard]] const Problem& problem() const;
   [[nodiscard]] const StrategyFilter& filter() const;
-  // Prices on this mesh, for problems of parts of the whole model.
+  // Prices on this mesh, and strategies of ops, for problems of parts of the whole model.
   [[nodiscard]] const ConversionSearch& prices() const;
+  [[nodiscard]] KnownStrategies& strategies() const;
 
   // By node of the short model (step_floor.h).
   void take_least(std::vector<LeastComputing>& least) const;

@@ -8,13 +8,14 @@
 
 namespace meshwright {
 
-ConstantPricer::ConstantPricer(const ProblemInput& input)
+ConstantPricer::ConstantPricer(const ProblemInput& input, ConstantKinds& kinds)
     : input_(input),
       graph_(training_graph(input.model)),
       atoms_(training_atoms(input.model)),
       mesh_(input.mesh),
       profile_(input.profile),
-      uses_(graph_.values.size(), 0) {
+      uses_(graph_.values.size(), 0),
+      kind_of_key_(kinds) {
   for (const Node& node : graph_.nodes) {
     for (const Operand& operand : node.operands) ++uses_[operand.value];
   }

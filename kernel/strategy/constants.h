@@ -12,10 +12,13 @@
 
 namespace meshwright {
 
+// The number of each way to make a constant, by what it depends on.
+using ConstantKinds = std::map<std::string, std::uint32_t>;
+
 class ConstantPricer {
  public:
-  // Of the training graph; the input outlives it.
-  explicit ConstantPricer(const ProblemInput& input);
+  // Of the training graph; both outlive it.
+  ConstantPricer(const ProblemInput& input, ConstantKinds& kinds);
 
   // Seconds to make `value`, which has no gradient, in `layout` on every device; the least over the strategies of the
   // nodes that it depends on. A value with several uses counts for each with its part: what is used twice at each of forty
@@ -26,7 +29,7 @@ class ConstantPricer {
   double share(ValueId value, const Layout& layout) { return seconds(value, layout) / uses_[value]; }
   [[nodiscard]] std::uint32_t uses(ValueId value) const { return uses_[value]; }
 
-  // The same number for values that cost the same in each layout, because they are made alike.
+  // The same number for values that cost the same in each layout, because they are made alike, in all problems that number by the same kinds.
   std::uint32_t kind(ValueId value);
 
   // How its producer makes it then, whose result may have to be sliced; null for what is at hand.
@@ -62,7 +65,7 @@ class ConstantPricer {
   std::map<std::pair<ValueId, Layout>, Made> known_;
   std::map<NodeId, std::vector<Way>> ways_;
   std::map<ValueId, std::uint32_t> kinds_;
-  std::map<std::string, std::uint32_t> kind_of_key_;
+  ConstantKinds& kind_of_key_;
 };
 
 }  // namespace meshwright

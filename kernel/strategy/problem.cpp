@@ -5,7 +5,7 @@
 #include <ranges>
 #include <set>
 
-#include "meshwright/strategy.h"
+#include "meshwright/known_strategies.h"
 #include "strategy/alike.h"
 #include "strategy/constants.h"
 #include "strategy/edge_tables.h"
@@ -21,10 +21,23 @@ namespace {
 
 constexpr std::int64_t kMinor = 16;
 
-class Builder {
+using SetOfKey = std::map<std::string, std::shared_ptr<StrategySet>>;
+
+}  // namespace
+
+struct KnownStrategies::Sets {
+  SetOfKey of_ops;
+  ConstantKinds constants;
+  std::uint32_t made = 0;  // of all kinds: their ids
+};
+
+KnownStrategies::KnownStrategies() : sets_(std::make_unique<Sets>()) {}
+KnownStrategies::~KnownStrategies() = default;
+
+class ProblemBuilder {
  public:
-  Builder(const ProblemInput& input, Recomputation recomputation)
-      : input_(input), restrictions_(input), constants_(input), paths_(input.conversions), tables_(input) {
+  ProblemBuilder(const ProblemInput& input, Recomputation recomputation, KnownStrategies& known)
+      : input_(input), restrictions_(input), known_(*known.sets_), constants_(input, known_.constants), paths_(input.conversions), tables_(input) {
     problem_.recomputation = std::move(recomputation);
   }
 
@@ -119,7 +132,7 @@ class Builder {
   Status add_input(ValueId id) {
     const std::size_t stages = far_makers(id);
     const std::string key = "input " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id) + " of " + std::to_string(stages);
-    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
+    Result<std::shared_ptr<StrategySet>> set = find_set(sets_, key, value(id).name, [&] {
       Result<std::vector<Strategy>> strategies = fork_strategies(id, [](const PortLayouts& port) { return !port.value.has_partial() && !port.gradient.has_partial(); });
       if (!strategies) return strategies;
       for (Strategy& strategy : *strategies) strategy.forward_seconds += received_seconds(shape(id), value(id).type, strategy.result(0).value, stages, input_);
@@ -177,7 +190,7 @@ class Builder {
   Status add_parameter(ValueId id) {
     const bool minor = minor_.contains(id);
     const std::string key = "parameter " + shape_key(id) + (restrictions_.limits_weight(id) ? " limited" : "") + restrictions_.experts_key(id) + (minor ? " minor" : "");
-    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(id).name, [&] {
+    Result<std::shared_ptr<StrategySet>> set = find_set(sets_, key, value(id).name, [&] {
       StrategyFilter filter = input_.filter;
       if (minor) filter.prefetch = filter.prefetch.value_or(true);
       std::vector<Strategy> strategies = enumerate_parameter(shape(id), input_.mesh, input_.training, filter);
@@ -188,6 +201,7 @@ class Builder {
       return Result<std::vector<Strategy>>(std::move(strategies));
     });
     if (!set) return set.error();
+    of_parameters_.emplace((*set)->id, *set);
     const std::uint32_t at = add_variable(VariableKind::parameter, kNoId, id, value(id).name, *set);
     return settle(id, {at, 0, true});
   }
@@ -196,8 +210,8 @@ class Builder {
   Status settle(ValueId id, Origin from) {
     if (uses_[id] > 1 && value(id).requires_gradient) {
       const std::string key = "fork " + shape_key(id) + " " + sums_key(id) + restrictions_.key(id);
-      Result<std::shared_ptr<const StrategySet>> set =
-          find_set(key, value(id).name, [&] { return fork_strategies(id, [](const PortLayouts&) { return true; }); });
+      Result<std::shared_ptr<StrategySet>> set =
+          find_set(sets_, key, value(id).name, [&] { return fork_strategies(id, [](const PortLayouts&) { return true; }); });
       if (!set) return set.error();
       const std::uint32_t at = add_variable(VariableKind::fork, kNoId, id, value(id).name, *set);
       add_edge(from, at, 0, id, 0);
@@ -219,8 +233,8 @@ class Builder {
       if (!found) return found.error();
       origins[i] = *found;
     }
-    Result<std::shared_ptr<const StrategySet>> set =
-        find_set(node_key(id, origins), node.name, [&] { return node_strategies(id); });
+    Result<std::shared_ptr<StrategySet>> set =
+        find_set(known_.of_ops, node_key(id, origins), node.name, [&] { return node_strategies(id); });
     if (!set) return set.error();
     const std::uint32_t at = add_variable(VariableKind::node, id, kNoId, node.name, *set);
     double parameter_elements = 0;
@@ -278,7 +292,7 @@ class Builder {
     const bool seeds = output.kind == OutputKind::loss && input_.model.backward;
     const std::size_t stages = output.kind == OutputKind::sent && input_.model.backward ? far_users(output.value) : 0;
     const std::string key = "output " + shape_key(output.value) + (seeds ? " seeded" : "") + " to " + std::to_string(stages);
-    Result<std::shared_ptr<const StrategySet>> set = find_set(key, value(output.value).name, [&] {
+    Result<std::shared_ptr<StrategySet>> set = find_set(sets_, key, value(output.value).name, [&] {
       std::vector<Strategy> strategies = enumerate_output(shape(output.value), input_.mesh);
       for (Strategy& strategy : strategies) {
         if (seeds) price_seed(shape(output.value), value(output.value).type, input_, strategy);
@@ -298,7 +312,7 @@ class Builder {
     for (std::size_t i = 0; i < problem_.variables.size(); ++i) {
       const Variable& variable = problem_.variables[i];
       if (variable.kind != VariableKind::parameter) continue;
-      StrategySet& set = *owned_[variable.set->id];
+      StrategySet& set = *of_parameters_.at(variable.set->id);
       for (std::size_t s = 0; s < set.strategies.size(); ++s) {
         ParameterStrategy& parameter = *set.strategies[s].parameter();
         if (parameter.stored.value == parameter.state) continue;
@@ -374,16 +388,12 @@ class Builder {
   }
 
   template <class Make>
-  Result<std::shared_ptr<const StrategySet>> find_set(const std::string& key, const std::string& name, Make make) {
-    const auto [found, inserted] = sets_.try_emplace(key);
-    if (inserted) {
-      auto set = std::make_shared<StrategySet>();
-      set->id = static_cast<std::uint32_t>(sets_.size() - 1);
+  Result<std::shared_ptr<StrategySet>> find_set(SetOfKey& sets, const std::string& key, const std::string& name, Make make) {
+    auto found = sets.find(key);
+    if (found == sets.end()) {
       Result<std::vector<Strategy>> strategies = make();
       if (!strategies) return strategies.error();
-      set->strategies = std::move(*strategies);
-      owned_.push_back(set);
-      found->second = std::move(set);
+      found = sets.emplace(key, std::make_shared<StrategySet>(StrategySet{known_.made++, std::move(*strategies)})).first;
     }
     if (found->second->strategies.empty()) return infeasible("'" + name + "' " + restrictions_.text());
     return found->second;
@@ -407,6 +417,7 @@ class Builder {
 
   const ProblemInput& input_;
   const Restrictions restrictions_;
+  KnownStrategies::Sets& known_;
   ConstantPricer constants_;
   ConversionPaths paths_;
   EdgeTables tables_;
@@ -415,16 +426,19 @@ class Builder {
   std::vector<std::uint32_t> sums_;   // by value: how often gradients of it are added up
   std::map<ValueId, Origin> origins_;
   std::set<ValueId> minor_;  // parameters
-  std::map<std::string, std::shared_ptr<const StrategySet>> sets_;
-  std::vector<std::shared_ptr<StrategySet>> owned_;  // the same, by id
+  SetOfKey sets_;  // of all kinds but ops
+  std::map<std::uint32_t, std::shared_ptr<StrategySet>> of_parameters_;  // by id
 };
 
-}  // namespace
-
-Result<Problem> build_problem(const ProblemInput& input) {
+Result<Problem> build_problem(const ProblemInput& input, KnownStrategies& known) {
   Result<Recomputation> again = recomputation(input.model, input.recomputed);
   if (!again) return again.error();
-  return Builder(input, std::move(*again)).run();
+  return ProblemBuilder(input, std::move(*again), known).run();
+}
+
+Result<Problem> build_problem(const ProblemInput& input) {
+  KnownStrategies known;
+  return build_problem(input, known);
 }
 
 }  // namespace meshwright

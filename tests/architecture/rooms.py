@@ -18,7 +18,7 @@ ROOMS: dict[str, str] = {
     "analysis": "training step_order training_graph saved backward_memory fusion model_analysis linearize rebind resize interpret",
     "cost": "ticks cost gather_units recompute conversion call_price local_call planning_context stage_part",
     "search": "strategy_space solve_status solver reduce checkpoint schedule placement wide_vectors",
-    "strategy": "strategy step_paths step_parts plan_chain",
+    "strategy": "strategy known_strategies step_paths step_parts plan_chain",
     "plan": "runner_up plan pipeline_plan carry_plan",
     "program": "program lower arena program_pass memory_profile timeline op_kernels op_emitter executable backend stages pipeline_step",
     "planning": "",
