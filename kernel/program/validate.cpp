@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "meshwright/program.h"
+#include "program/validate.h"
 #include "program/waits.h"
 
 namespace meshwright {
@@ -25,12 +25,31 @@ std::string missing_move(const Layout& have, const Layout& need) {
   return "they are of different meshes";
 }
 
-// Goes through a step as its order says; of repetitions two are enough, since all do what these do.
+constexpr std::int64_t kUnlike = 3;  // microbatches that may run other instructions than each other: the first, one in between, the last
+
+// Each microbatch's forward and backward before the next one's.
+ShortenedOrder one_after_the_other(const StepOrder& order) {
+  ShortenedOrder made{std::min(order.microbatches, kUnlike), {}, {}};
+  for (std::int64_t microbatch = 0; microbatch < made.microbatches; ++microbatch) {
+    made.events.push_back({Phase::forward, microbatch});
+    if (order.has_parts()) {
+      made.events.push_back({Phase::input_gradient, microbatch});
+      made.events.push_back({Phase::weight_gradient, microbatch});
+    } else {
+      made.events.push_back({Phase::backward, microbatch});
+    }
+  }
+  made.events.push_back({Phase::update, made.microbatches - 1});
+  return made;
+}
+
+// Goes through a step as an order says; of repetitions two are enough, since all do what these do.
 class Validator {
  public:
-  explicit Validator(const Program& program)
+  // In this order, which is one of the program with fewer microbatches.
+  Validator(const Program& program, ShortenedOrder order)
       : program_(program),
-        order_(shortened(program.order)),
+        order_(std::move(order)),
         seen_(program.instructions.size(), false),
         made_(program.values.size() * static_cast<std::size_t>(order_.microbatches), false),
         gone_(made_.size(), false) {}
@@ -321,10 +340,12 @@ class Validator {
 
 }  // namespace
 
-Status validate(const Program& program) { return Validator(program).run(); }
+Status validate(const Program& program) { return Validator(program, shortened(program.order)).run(); }
+
+Status validate_unfinished(const Program& program) { return Validator(program, one_after_the_other(program.order)).run(); }
 
 Status validate_finished(const Program& program) {
-  Validator validator(program);
+  Validator validator(program, shortened(program.order));
   if (Status status = validator.run(); !status) return status;
   if (Status status = validator.check_frees(); !status) return status;
   if (Status status = check_waits(program); !status) return status;
