@@ -51,7 +51,7 @@ GPUS = {"vtrain": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 2, A100_SERVER), "
         "a100_80gb": ("a100_80gb", "80GiB", "300GB/s", "25GB/s", 1, A100_SERVER), "h100_80gb": ("h100_80gb", "80GiB", "450GB/s", "50GB/s", 1, H100_SERVER)}
 MPT = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24), "3b": (2560, 20, 32), "7b": (4096, 32, 32),
        "13b": (5120, 40, 40), "30b": (7168, 56, 48), "70b": (8192, 64, 80)}  # d_model, heads, layers
-FITTED = {"vtrain_single": "memory_efficiency,host_launch,host_collective,skew", "vtrain_multi": "skew", "fsdp": "matrix_efficiency,memory_efficiency,attention"}
+FITTED = {"vtrain_single": "host_launch,host_collective,skew", "vtrain_multi": "skew", "fsdp": "matrix_efficiency,memory_efficiency,attention"}
 ZERO = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2}
 
 

@@ -6,6 +6,7 @@
 namespace meshwright::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // The first instruction that is as `wanted` says.
@@ -76,6 +77,27 @@ TEST_P(EveryStage, NeedsEachWait) {
     ++waits;
   }
   EXPECT_GE(waits, 1U);
+}
+
+// Leaves out what the microbatches behind the first one do besides.
+class LeavesOutCarries final : public ProgramPass {
+  Result<Program> do_run(Program program, const PlanningContext&) const override {
+    std::erase_if(program.instructions, [](const Instruction& instruction) { return instruction.kind() == InstructionKind::carry; });
+    return program;
+  }
+};
+
+TEST(MakeProgram, SaysThatAPassBrokeTheProgramWhateverTheOrder) {
+  const LeavesOutCarries breaks;
+  for (const char* order : {"", "F0 F1 F2 B0 B1 B2", "F0 F1 I0 F2 I1 W0 I2 W1 W2"}) {
+    TrainingSettings training;
+    training.microbatches = 3;
+    training.order = order;
+    EXPECT_TRUE(linear_program(ZeroStage::none, training, {bench().tools.parameter_shard.get()}));
+    const Result<Program> program = linear_program(ZeroStage::none, training, {bench().tools.parameter_shard.get(), &breaks});
+    ASSERT_FALSE(program) << order;
+    EXPECT_THAT(program.error().message, AllOf(HasSubstr("after a pass"), HasSubstr("of microbatch 1"), HasSubstr("is used before it is made")));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::Values(0, 1, 2, 3), [](const auto& info) { return std::to_string(info.param); });
