@@ -1,23 +1,15 @@
 // A problem that is built with the strategies of others before it is the one that is built alone, to the tick and the byte.
 #include <gtest/gtest.h>
 
-#include "cut_model.h"
+#include "halves.h"
 #include "meshwright/known_strategies.h"
 #include "program_bench.h"
-#include "sources.h"
 
 namespace meshwright::test {
 namespace {
 
 class KnownStrategiesOf : public testing::TestWithParam<const char*> {
  protected:
-  static CutModel half(const Graph& graph) {
-    std::vector<std::uint32_t> stage_of;
-    const std::vector<bool> depends = depends_on_parameters(graph);
-    for (std::size_t node = 0; node < graph.nodes.size(); ++node) stage_of.push_back(depends[graph.nodes[node].results.front()] && 2 * node > graph.nodes.size() ? 1 : 0);
-    return cut_model(graph, stage_of, 2).value();
-  }
-
   // With what runs again and without; how many problems.
   int compare(const Graph& graph, const StagePart* part, const char* order) {
     const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();

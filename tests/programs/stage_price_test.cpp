@@ -1,10 +1,9 @@
 // What crosses between the stages of a pipeline has a price in the search of each stage: until a device has received its part.
 #include <gtest/gtest.h>
 
-#include "cut_model.h"
+#include "halves.h"
 #include "meshwright/call_price.h"
 #include "program_bench.h"
-#include "sources.h"
 
 namespace meshwright::test {
 namespace {
@@ -38,13 +37,6 @@ class StagePrice : public testing::Test {
   [[nodiscard]] double wait(const Layout& layout) const {
     const TensorType& type = model_.graph->type(value_);
     return kLatency + kSecondsPerByte * static_cast<double>(local_bytes(layout, model_.atoms->values[value_], mesh_, size_bytes(type.dtype)));
-  }
-
-  static CutModel half(const Graph& graph) {
-    std::vector<std::uint32_t> stage_of;
-    const std::vector<bool> depends = depends_on_parameters(graph);
-    for (std::size_t node = 0; node < graph.nodes.size(); ++node) stage_of.push_back(depends[graph.nodes[node].results.front()] && 2 * node > graph.nodes.size() ? 1 : 0);
-    return cut_model(graph, stage_of, 2).value();
   }
 
   const CutModel cut_ = half(read_model("gpt2_tiny"));
