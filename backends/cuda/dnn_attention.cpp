@@ -12,7 +12,7 @@ namespace meshwright::cuda {
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using NumberList = std::vector<std::int64_t>;
 using Place = std::size_t;  // of a descriptor
 
 constexpr std::int64_t kFirstBetween = 100;  // ids of what stays between operations
@@ -25,11 +25,11 @@ class Builder {
     graph_.factors = DType::bfloat16;
   }
 
-  Place tensor(std::int64_t id, DType dtype, const Numbers& sizes) {
+  Place tensor(std::int64_t id, DType dtype, const NumberList& sizes) {
     return add(dnn_tensor(id, dtype, sizes, alignment_));
   }
   // The same memory with rows and columns exchanged.
-  Place turned(std::int64_t id, const Numbers& sizes) {
+  Place turned(std::int64_t id, const NumberList& sizes) {
     DnnDescriptor made = dnn_tensor(id, DType::bfloat16, sizes, alignment_);
     exchange(made, sizes);
     return add(std::move(made));
@@ -48,7 +48,7 @@ class Builder {
               dnn_descriptor(cudnn::kProductC, made), dnn_descriptor(cudnn::kProductWhat, product)}});
     return made;
   }
-  Place multiply(Place a, Place b, const Numbers& sizes) { return multiply(a, b, between(sizes)); }
+  Place multiply(Place a, Place b, const NumberList& sizes) { return multiply(a, b, between(sizes)); }
 
   // A function of each element of `x`, and of `b`.
   Place apply(std::int32_t mode, Place x, std::optional<Place> b, Place made, std::optional<Place> chooses = {},
@@ -66,11 +66,11 @@ class Builder {
     operate(std::move(operation));
     return made;
   }
-  Place apply(std::int32_t mode, Place x, std::optional<Place> b, const Numbers& sizes) {
+  Place apply(std::int32_t mode, Place x, std::optional<Place> b, const NumberList& sizes) {
     return apply(mode, x, b, between(sizes));
   }
 
-  Place reduce(std::int32_t kind, Place x, const Numbers& sizes) {
+  Place reduce(std::int32_t kind, Place x, const NumberList& sizes) {
     const Place made = between(sizes);
     const Place reduction = add({cudnn::kReduction,
                                  {dnn_enumerator(cudnn::kReductionOperator, cudnn::kOfReduction, kind),
@@ -82,7 +82,7 @@ class Builder {
   }
 
   // What is between, in bfloat16, with rows and columns exchanged. `sizes`: exchanged.
-  Place turn(Place x, const Numbers& sizes) {
+  Place turn(Place x, const NumberList& sizes) {
     DnnDescriptor made = dnn_tensor(next_++, DType::bfloat16, sizes, alignment_);
     exchange(made, sizes);
     made.values.push_back(dnn_flag(cudnn::kTensorIsVirtual));
@@ -91,7 +91,7 @@ class Builder {
     return place;
   }
 
-  Place between(const Numbers& sizes, std::int32_t type = cudnn::kFloat) {
+  Place between(const NumberList& sizes, std::int32_t type = cudnn::kFloat) {
     DnnDescriptor made = dnn_tensor(next_++, DType::float32, sizes, alignment_);
     made.values[0] = dnn_enumerator(cudnn::kTensorType, cudnn::kOfDataType, type);
     made.values.push_back(dnn_flag(cudnn::kTensorIsVirtual));
@@ -106,8 +106,8 @@ class Builder {
     return graph_.descriptors.size() - 1;
   }
   void operate(DnnDescriptor operation) { graph_.operations.push_back(add(std::move(operation))); }
-  static void exchange(DnnDescriptor& tensor, const Numbers& sizes) {
-    const Numbers strides{sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], 1, sizes[2]};
+  static void exchange(DnnDescriptor& tensor, const NumberList& sizes) {
+    const NumberList strides{sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], 1, sizes[2]};
     std::ranges::find(tensor.values, cudnn::kTensorStrides, &DnnValue::attribute)->bytes =
         dnn_numbers(cudnn::kTensorStrides, strides).bytes;
   }
@@ -129,7 +129,7 @@ struct Shapes {
         rows{batches, a.repeats, a.l, 1} {}
 
   std::int64_t batches;
-  Numbers queries, keys, turned_keys, scores, turned_scores, rows;
+  NumberList queries, keys, turned_keys, scores, turned_scores, rows;
 };
 
 bool is_taken(const AttentionArguments& a, std::initializer_list<const View*> views) {
@@ -205,7 +205,7 @@ std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
   if (a.repeats != 1 || !is_taken(a, views)) return std::nullopt;
   const Shapes shapes(a);
   Builder builder(name_of(a, "the gradients of "), least_alignment(views));
-  const auto tensor = [&](std::int64_t id, const Numbers& sizes) { return builder.tensor(id, DType::bfloat16, sizes); };
+  const auto tensor = [&](std::int64_t id, const NumberList& sizes) { return builder.tensor(id, DType::bfloat16, sizes); };
   const Place query = tensor(kQuery, shapes.queries), turned_key = builder.turned(kTurnedKey, shapes.turned_keys),
               turned_value = builder.turned(kTurnedValue, shapes.turned_keys), output = tensor(kOutput, shapes.queries),
               gradient = tensor(kGradient, shapes.queries), query_gradient = tensor(kQueryGradient, shapes.queries),

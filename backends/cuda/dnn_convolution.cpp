@@ -12,7 +12,7 @@ namespace meshwright::cuda {
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using NumberList = std::vector<std::int64_t>;
 
 // Behind the last element: as before the first one, if the output's size is what that makes; nothing: no padding does.
 std::optional<std::int64_t> padding_behind(const ConvolutionArguments& a, std::size_t d) {
@@ -28,7 +28,7 @@ std::optional<std::int64_t> padding_behind(const ConvolutionArguments& a, std::s
 // cuDNN has two dimensions of space or three.
 bool is_flat(const ConvolutionArguments& a) { return a.x[0] == 1 && a.k[0] == 1 && a.y[0] == 1 && a.padding[0] == 0; }
 
-std::string text_of(const Numbers& sizes) {
+std::string text_of(const NumberList& sizes) {
   std::string text;
   for (const std::int64_t size : sizes) text += (text.empty() ? "" : "×") + std::to_string(size);
   return text;
@@ -71,8 +71,8 @@ std::optional<DnnGraph> convolution_graph(const ConvolutionArguments& a, KernelI
   if (!is_single(element) || a.weight.element != element || a.output.element != element) return std::nullopt;
   const auto dtype = static_cast<DType>(element);
   const std::size_t first = is_flat(a) ? 1 : 0;
-  Numbers before, behind, dilations, strides;
-  Numbers input{a.batch, a.inputs}, weight{a.outputs, a.group_inputs}, output{a.batch, a.outputs};
+  NumberList before, behind, dilations, strides;
+  NumberList input{a.batch, a.inputs}, weight{a.outputs, a.group_inputs}, output{a.batch, a.outputs};
   for (std::size_t d = first; d < kSpace; ++d) {
     const std::optional<std::int64_t> padding = padding_behind(a, d);
     if (!padding) return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<DnnGraph> convolution_graph(const ConvolutionArguments& a, KernelI
     weight.push_back(a.k[d]);
     output.push_back(a.y[d]);
   }
-  for (const Numbers* sizes : {&input, &weight, &output}) {
+  for (const NumberList* sizes : {&input, &weight, &output}) {
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
     if (std::ranges::min(*sizes) < 1 || std::ranges::max(*sizes) > kMost) return std::nullopt;
   }

@@ -14,7 +14,7 @@ if(MESHWRIGHT_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # precompile_for(FOLDER): all targets of this folder and of those below it. A test program stays one source at a time under
-# CMAKE_UNITY_BUILD: files of tests call their helpers what their neighbours do.
+# CMAKE_UNITY_BUILD, since files of tests call their helpers what their neighbours do; but not the two largest.
 function(precompile_for folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -24,7 +24,7 @@ function(precompile_for folder)
     if(NOT "${sources}" MATCHES "\\.cpp" OR target MATCHES "^meshwright_(library|test)_headers$")
       continue()
     endif()
-    if("${libraries}" MATCHES "GTest::")
+    if("${libraries}" MATCHES "GTest::" AND NOT target MATCHES "^(e2e|programs)_test$")
       set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()
     if(NOT precompile)

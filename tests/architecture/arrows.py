@@ -18,7 +18,7 @@ _STANDARD = re.compile(r"^/usr/include/(?:[^/]+-linux-gnu/)?c\+\+/|^/usr/lib/(?:
 
 # What each of the host's libraries is recognised by. `fmt` comes with spdlog.
 _HEAVY = {"Boost": "/boost/", "toml++": "/toml++/", "CLI11": "/CLI/", "spdlog": "/spdlog/", "nlohmann-json": "/nlohmann/"}
-_HOST_LINKS = {"libspdlog.so", "libfmt.so", "-ldl", "-lpthread", "-pthread"}
+_HOST_LINKS = {"libspdlog.so", "libfmt.so", "libmimalloc.so", "-ldl", "-lpthread", "-pthread"}
 
 GENERATED = "generated"
 
@@ -28,9 +28,10 @@ def zone_of(path: str, root: str, build: str) -> str:
     "plugins/ops/matmul", "frontends/onnx", "tests", ..., or "outside"."""
     if path.startswith(os.path.join(build, "generated") + "/"):
         return GENERATED
-    if not path.startswith(root + "/") or path.startswith(build + "/"):
+    several = re.match(re.escape(build) + r"/(.+)/CMakeFiles/[^/]+\.dir/Unity/", path)  # sources of one folder, compiled as one
+    if not several and (not path.startswith(root + "/") or path.startswith(build + "/")):
         return "outside"
-    parts = os.path.relpath(path, root).split("/")
+    parts = [*several[1].split("/"), "several.cpp"] if several else os.path.relpath(path, root).split("/")
     if parts[0] == "kernel":
         return "/".join(parts[:2]) if parts[1] in ("host", "include", "planning") else "kernel"
     if parts[0] == "plugins":

@@ -98,6 +98,9 @@ class Reading(unittest.TestCase):
         self.assertEqual(zone_of("/src/kernel/host/files/json.h", ROOT, BUILD), "kernel/host")
         self.assertEqual(zone_of("/src/plugins/ops/norm/norm.cpp", ROOT, BUILD), "plugins/ops/norm")
         self.assertEqual(zone_of("/src/build/generated/meshwright/abi_tag.h", ROOT, BUILD), "generated")
+        self.assertEqual(zone_of("/src/build/kernel/CMakeFiles/meshwright_kernel.dir/Unity/unity_0_cxx.cxx", ROOT, BUILD), "kernel")
+        self.assertEqual(zone_of("/src/build/backends/cuda/CMakeFiles/cuda_objects.dir/Unity/unity_1_cxx.cxx", ROOT, BUILD), "backends/cuda")
+        self.assertEqual(zone_of("/src/build/kernel/CMakeFiles/other.cxx", ROOT, BUILD), "outside")
         self.assertEqual(zone_of("/usr/include/zip.h", ROOT, BUILD), "outside")
 
     def test_deps(self):

@@ -20,7 +20,7 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-PlanOptions options_for(const std::string& model, const std::string& mesh) {
+PlanOptions options_within(const std::string& model, const std::string& mesh) {
   PlanOptions options;
   options.model = model.find("_tiny") == std::string::npos ? test::example(model) : SOURCE_FOLDER "/tests/models/" + model + ".pt2";
   options.cluster = test::cluster("a100x8_nvlink_pairs");
@@ -47,7 +47,7 @@ class NestedBudgets : public testing::TestWithParam<Nested> {};
 // Budgets that shrink: each plan fits, none is cheaper than the one before, a bound never exceeds a plan's cost under the
 // same or a smaller budget, and where one budget has no plan no smaller one has.
 TEST_P(NestedBudgets, NeverMakeALargerOneDearer) {
-  const PlanOptions options = options_for(GetParam().model, GetParam().mesh);
+  const PlanOptions options = options_within(GetParam().model, GetParam().mesh);
   const PlanOutcome free = plan_within(options, 0);
   ASSERT_TRUE(free.plan);
   double last = free.plan->objective_seconds, highest_bound = free.plan->lower_bound_seconds;
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, NestedBudgets,
 
 // Data parallelism exceeds it, ZeRO meets it, and a smaller one nobody.
 TEST(Budget, IsMetByZeroWhereDataParallelismExceedsIt) {
-  PlanOptions options = options_for("gpt2_small", "8");
+  PlanOptions options = options_within("gpt2_small", "8");
   options.set = {"search.batch_axes=all", "search.zero=0"};
   const PlanOutcome plain = plan_within(options, 0);
   options.set = {"search.batch_axes=all", "search.zero=3", "search.regather=always"};

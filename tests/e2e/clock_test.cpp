@@ -19,7 +19,7 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
+const std::string kClocked = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
 
 class Clock : public test::FolderTest {
  protected:
@@ -37,7 +37,7 @@ class Clock : public test::FolderTest {
 
   // Data parallel, so that the plan is the same whatever the clock says.
   double step_seconds(const std::string& cluster_file, const std::string& plan, const std::string& settings = "") const {
-    const Outcome outcome = run_program("plan " + kModel + " --cluster " + cluster_file + " --mesh 8 --set search.zero=0 --set search.batch_axes=all -o " + path(plan) + " " + settings);
+    const Outcome outcome = run_program("plan " + kClocked + " --cluster " + cluster_file + " --mesh 8 --set search.zero=0 --set search.batch_axes=all -o " + path(plan) + " " + settings);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return outcome.exit_code == 0 ? nlohmann::json::parse(read(path(plan)))["step_seconds"].get<double>() : 0;
   }
@@ -91,7 +91,7 @@ TEST_F(Clock, FollowsCurvesThatWereMeasured) {
   EXPECT_DOUBLE_EQ(nlohmann::json::parse(again.output)["step_seconds"].get<double>(), products);
 
   const auto refused = [&](const std::string& curve, const std::string& level = "") {
-    const Outcome outcome = run_program("plan " + kModel + " --cluster " + with("wrong", curve, level) + " -o " + path("wrong.json"));
+    const Outcome outcome = run_program("plan " + kClocked + " --cluster " + with("wrong", curve, level) + " -o " + path("wrong.json"));
     EXPECT_NE(outcome.exit_code, 0);
     return outcome.errors;
   };
@@ -151,7 +151,7 @@ TEST_F(Clock, EveryDeviceThatComesWithTheProjectIsRead) {
 }
 
 TEST_F(Clock, AttentionOfAKernelThatTheDeviceLacksIsRefused) {
-  const Outcome outcome = run_program("plan " + kModel + " --cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvswitch.toml --set train.attention=flash_3");
+  const Outcome outcome = run_program("plan " + kClocked + " --cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvswitch.toml --set train.attention=flash_3");
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.errors, HasSubstr("attention is 'flash_3'"));
   EXPECT_THAT(outcome.errors, HasSubstr("it has flash_1, flash_2"));
@@ -165,7 +165,7 @@ TEST_F(Clock, MeasuredBandwidthsReplaceTheDataSheetsAndAreChecked) {
   const double half = step_seconds(cluster("half", "host_launch = \"0us\"\n", curve("[\"1kB\", \"1GB\"]", "[\"0.1GB/s\", \"0.1GB/s\"]")), "half.json");
   EXPECT_GT(half, sheet);
   const auto message = [&](const std::string& lines) {
-    return run_program("plan " + kModel + " --cluster " + cluster("wrong", "host_launch = \"0us\"\n", lines)).errors;
+    return run_program("plan " + kClocked + " --cluster " + cluster("wrong", "host_launch = \"0us\"\n", lines)).errors;
   };
   EXPECT_THAT(message(curve("[\"1GB\", \"1kB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("bytes must ascend"));
   EXPECT_THAT(message(curve("[\"1GB\"]", "[\"1GB/s\", \"1GB/s\"]")), HasSubstr("one bandwidth for each number of bytes"));

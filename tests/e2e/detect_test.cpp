@@ -19,7 +19,7 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
+const std::string kDetected = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
 const std::string kDevice = " --device " SOURCE_FOLDER "/configs/devices/a100_80gb.toml";
 
 struct LevelOf {
@@ -66,7 +66,7 @@ class Detect : public test::FolderTest {
   }
 
   [[nodiscard]] json plan(const std::string& options = "") const {
-    output_of("plan " + kModel + " --cluster " + path("cluster.toml") + " -o " + path("plan.json") + options);
+    output_of("plan " + kDetected + " --cluster " + path("cluster.toml") + " -o " + path("plan.json") + options);
     return json::parse(read(path("plan.json")), nullptr, false);
   }
 };
@@ -136,7 +136,7 @@ TEST_F(Detect, WritesTheSameBytesWhateverTheOrderOfRows) {
 
 TEST_F(Detect, NamesADeviceThatIsStillToCome) {
   EXPECT_THAT(output_of("detect" + recorded(csv_of(rows_of(kFigure5)))), HasSubstr("It names device.toml beside it"));
-  const Outcome none = run_program("plan " + kModel + " --cluster " + path("cluster.toml"));
+  const Outcome none = run_program("plan " + kDetected + " --cluster " + path("cluster.toml"));
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.errors, HasSubstr("device.toml: no such file"));
   std::filesystem::copy_file(SOURCE_FOLDER "/configs/devices/a100_80gb.toml", path("device.toml"));
@@ -177,7 +177,7 @@ TEST_F(Detect, SaysWhatIsWrongAndWritesNothing) {
   EXPECT_THAT(refused(recorded(good) + " --device " + path("none.toml")), HasSubstr("none.toml: no such file"));
   EXPECT_THAT(refused(recorded(good) + " --device " SOURCE_FOLDER "/configs/clusters/h100x8.toml"), HasSubstr("this is a cluster of 8"));
   EXPECT_EQ(run_program("detect --from " + path("matrices.csv")).exit_code, 2);  // -o is missing
-  const Outcome planned = run_program("plan " + kModel + " --cluster " + path("matrices.csv") + " --set cluster.plugin=detect");
+  const Outcome planned = run_program("plan " + kDetected + " --cluster " + path("matrices.csv") + " --set cluster.plugin=detect");
   EXPECT_EQ(planned.exit_code, 2);
   EXPECT_THAT(planned.errors, HasSubstr("meshwright detect --from " + path("matrices.csv")));
 }

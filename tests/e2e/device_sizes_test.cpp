@@ -39,7 +39,7 @@ Json sizes_of(const std::string& model, const std::string& cluster, const std::s
 
 const std::string& text_of(const Json& json, const char* key) { return std::get<std::string>(json.find(key)->value()); }
 
-std::string refusal(const std::string& options, int exit_code = 2) {
+std::string refused_sizes(const std::string& options, int exit_code = 2) {
   const Outcome outcome = run_program(command("gpt2_tiny", "slow_pairs", options));
   EXPECT_EQ(outcome.exit_code, exit_code) << options;
   return outcome.errors;
@@ -124,7 +124,7 @@ TEST(DeviceSizesCommand, WhereNothingFitsSaysWhyAndGoesOn) {
   EXPECT_THAT(run_program(command("gpt2_tiny", "slow_pairs", tight)).output, HasSubstr("No plan uses all of 2 devices: no plan fits into 300 KiB per device\n"));
   EXPECT_THAT(run_program(command("gpt2_tiny", "slow_pairs", "--devices 2,4 --set search.stages=4")).output,
               HasSubstr("No plan uses all of 2 devices: 2 devices of 'slow_pairs' in 4 stages: each stage gets as many"));
-  EXPECT_THAT(refusal("--devices 2,4 --memory-budget 1KiB", 3), HasSubstr("none of the sizes has a plan that fits"));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --memory-budget 1KiB", 3), HasSubstr("none of the sizes has a plan that fits"));
 }
 
 // Nothing that a size comes to changes what another one does.
@@ -138,23 +138,23 @@ TEST(DeviceSizesCommand, ARefusedSizeLeavesTheOthersAsTheyAre) {
 }
 
 TEST(DeviceSizesCommand, RefusesByName) {
-  EXPECT_THAT(refusal("--devices 3"), HasSubstr("--devices: 3 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 2 or 4"));
-  EXPECT_THAT(refusal("--devices 2,5"), HasSubstr("5 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 4 or 6"));
-  EXPECT_THAT(refusal("--devices 2,14"), HasSubstr("--devices: 14 devices of 'slow_pairs', which has 12: take at most these"));
-  EXPECT_THAT(refusal("--devices 0,2"), HasSubstr("--devices: 0 devices of 'slow_pairs': a part of a cluster has at least one"));
-  EXPECT_THAT(refusal("--devices=-2"), HasSubstr("--devices: -2 devices"));
-  EXPECT_THAT(refusal("--devices 2,4,2"), HasSubstr("--devices names 2 twice"));
-  EXPECT_THAT(refusal("--devices 2,eight"), HasSubstr("--devices 'eight' is no number of devices"));
-  EXPECT_THAT(refusal("--devices 2,4x"), HasSubstr("--devices '4x' is no number of devices"));
-  EXPECT_THAT(refusal("--devices 2,99999999999999999999"), HasSubstr("is no number of devices"));
+  EXPECT_THAT(refused_sizes("--devices 3"), HasSubstr("--devices: 3 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 2 or 4"));
+  EXPECT_THAT(refused_sizes("--devices 2,5"), HasSubstr("5 devices of 'slow_pairs' are neither whole servers of 2 nor an even part of one; take 4 or 6"));
+  EXPECT_THAT(refused_sizes("--devices 2,14"), HasSubstr("--devices: 14 devices of 'slow_pairs', which has 12: take at most these"));
+  EXPECT_THAT(refused_sizes("--devices 0,2"), HasSubstr("--devices: 0 devices of 'slow_pairs': a part of a cluster has at least one"));
+  EXPECT_THAT(refused_sizes("--devices=-2"), HasSubstr("--devices: -2 devices"));
+  EXPECT_THAT(refused_sizes("--devices 2,4,2"), HasSubstr("--devices names 2 twice"));
+  EXPECT_THAT(refused_sizes("--devices 2,eight"), HasSubstr("--devices 'eight' is no number of devices"));
+  EXPECT_THAT(refused_sizes("--devices 2,4x"), HasSubstr("--devices '4x' is no number of devices"));
+  EXPECT_THAT(refused_sizes("--devices 2,99999999999999999999"), HasSubstr("is no number of devices"));
   const std::string several = "and --devices names several sizes; leave it out, or name one size";
-  EXPECT_THAT(refusal("--devices 2,4 -o plan.json"), AllOf(HasSubstr("-o plan.json is of one plan"), HasSubstr(several)));
-  EXPECT_THAT(refusal("--devices 2,4 --known plan.json"), AllOf(HasSubstr("--known plan.json is of one plan"), HasSubstr(several)));
-  EXPECT_THAT(refusal("--devices 2,4 --top 3"), AllOf(HasSubstr("--top 3 ranks the plans of one size"), HasSubstr(several)));
-  EXPECT_THAT(refusal("--devices 2,4 --mesh 2x2"), AllOf(HasSubstr("the mesh 2x2 (--mesh, or \"mesh\" in [cluster])"), HasSubstr(several)));
-  EXPECT_THAT(refusal("--devices 2,4 --set 'cluster.mesh=\"4\"'"), HasSubstr("the mesh 4 "));
-  EXPECT_THAT(refusal("--devices 2,4 --set 'search.inter=\"gird\"'"), HasSubstr("did you mean \"grid\"?"));
-  EXPECT_THAT(refusal("--devices 4 --mesh 2x4"), HasSubstr("does not cover"));  // of one size: that of the part
+  EXPECT_THAT(refused_sizes("--devices 2,4 -o plan.json"), AllOf(HasSubstr("-o plan.json is of one plan"), HasSubstr(several)));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --known plan.json"), AllOf(HasSubstr("--known plan.json is of one plan"), HasSubstr(several)));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --top 3"), AllOf(HasSubstr("--top 3 ranks the plans of one size"), HasSubstr(several)));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --mesh 2x2"), AllOf(HasSubstr("the mesh 2x2 (--mesh, or \"mesh\" in [cluster])"), HasSubstr(several)));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --set 'cluster.mesh=\"4\"'"), HasSubstr("the mesh 4 "));
+  EXPECT_THAT(refused_sizes("--devices 2,4 --set 'search.inter=\"gird\"'"), HasSubstr("did you mean \"grid\"?"));
+  EXPECT_THAT(refused_sizes("--devices 4 --mesh 2x4"), HasSubstr("does not cover"));  // of one size: that of the part
 }
 
 class OneSize : public test::FolderTest {};

@@ -11,6 +11,7 @@
 #include "planning.h"
 #include "printed_json.h"
 #include "run_program.h"
+#include "scratch.h"
 #include "serial.h"
 #include "sources.h"
 
@@ -65,18 +66,18 @@ TEST_F(Experts, StayInPiecesWhereTheyDoSomethingElseAndSaySo) {
   EXPECT_THAT(refused[1], HasSubstr("its results are not put back in the tokens' order"));
 }
 
-struct Case {
+struct ExpertCase {
   const char* model;
   const char* mesh;
   const char* options;
   const char* axis;  // what one of the mesh's axes does to the experts
 };
 
-void PrintTo(const Case& here, std::ostream* out) { *out << here.model << " on " << here.mesh; }
+void PrintTo(const ExpertCase& here, std::ostream* out) { *out << here.model << " on " << here.mesh; }
 
-class ExpertParallelism : public testing::TestWithParam<Case> {};
+class ExpertParallelism : public testing::TestWithParam<ExpertCase> {};
 
-std::string plan_of(const Case& here, const std::string& file) {
+std::string plan_of(const ExpertCase& here, const std::string& file) {
   const Outcome planned = run_program(std::string("plan ") + SOURCE_FOLDER "/tests/models/" + here.model +
                                       ".pt2 --cluster " TEST_FOLDER "/slow8_far.toml --mesh " + here.mesh + " " +
                                       here.options + " -o " + file);
@@ -84,12 +85,8 @@ std::string plan_of(const Case& here, const std::string& file) {
   return planned.output;
 }
 
-std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / (name + std::to_string(::getpid()) + ".json")).string();
-}
-
 TEST_P(ExpertParallelism, IsPlannedWhereItPaysAndVerifies) {
-  const std::string file = scratch("experts");
+  const std::string file = test::scratch("experts.json");
   plan_of(GetParam(), file);
   for (const std::string& axes : test::planned_axes(file, "meshwright.experts"))
     EXPECT_THAT(axes, HasSubstr(GetParam().axis));
@@ -101,10 +98,10 @@ TEST_P(ExpertParallelism, IsPlannedWhereItPaysAndVerifies) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, ExpertParallelism,
-    testing::Values(Case{"mixtral_tiny", "8",
+    testing::Values(ExpertCase{"mixtral_tiny", "8",
                          "--set model.batch=32 --set ops.experts.capacity_factor=3 --set ops.experts.imbalance=1.0",
                          "\"t>e"},
-                    Case{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
+                    ExpertCase{"qwen_moe_tiny", "2x4", "--set ops.experts.imbalance=1.0", "\"e\""}),
     [](const auto& info) { return std::string(info.param.model); });
 
 // --- a degree that somebody gives ---
@@ -180,7 +177,7 @@ TEST_F(ExpertAxes, AreRefusedByName) {
 // Two layers of Mixtral 8x7B on 8 servers of 8 H100, whose tokens stay on their servers: a server's devices share the experts, to which tokens may travel, or the inner
 // dimension of each. From server to server a device has one card for what it sends to experts.
 TEST(Mixtral, HasItsExpertsInsideOfAServer) {
-  const std::string file = scratch("mixtral");
+  const std::string file = test::scratch("mixtral.json");
   const Outcome planned = run_program(
       "plan " SOURCE_FOLDER "/tests/models/mixtral_short.pt2 --cluster " SOURCE_FOLDER
       "/configs/clusters/h100x64.toml --mesh 8x8 --set train.dtype=bf16 --set ops.experts.capacity_factor=1.25 --set search.batch_axes=0 --set search.zero=0 -o " +
@@ -194,7 +191,7 @@ TEST(Mixtral, HasItsExpertsInsideOfAServer) {
 
 // A buffer that is too small for what the data sends is an error, and tokens are never dropped.
 TEST(Capacity, IsNotExceededInSilence) {
-  const std::string file = scratch("capacity");
+  const std::string file = test::scratch("capacity.json");
   plan_of({"qwen_moe_tiny", "8", "--set ops.experts.capacity_factor=1.1", ""}, file);
   const Outcome verified = run_program("verify --steps 1 " + file);  // whose tokens find room
   EXPECT_EQ(verified.exit_code, 2);

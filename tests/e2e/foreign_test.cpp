@@ -13,12 +13,12 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-constexpr const char* kModel = SOURCE_FOLDER "/tests/models/spectral_tiny.pt2";
+constexpr const char* kForeignModel = SOURCE_FOLDER "/tests/models/spectral_tiny.pt2";
 
 std::string planned(const std::string& options, const char* name) {
   const std::string file = (std::filesystem::temp_directory_path() / (name + std::to_string(::getpid()) + ".json")).string();
   const Outcome outcome =
-      run_program(std::string("plan ") + kModel + " --cluster " SOURCE_FOLDER "/configs/clusters/h100x8.toml " + options + " -o " + file);
+      run_program(std::string("plan ") + kForeignModel + " --cluster " SOURCE_FOLDER "/configs/clusters/h100x8.toml " + options + " -o " + file);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, HasSubstr("aten.fft_fft runs replicated: no op family serves it"));
   EXPECT_THAT(outcome.output, HasSubstr("aten.mul.Tensor runs replicated: its numbers are complex"));
@@ -39,7 +39,7 @@ TEST(ForeignOps, TrainAndWhatIsAroundThemIsVerified) {
 
 // Nobody knows whether it computes each sample by itself.
 TEST(ForeignOps, AreNotCutIntoMicrobatches) {
-  const Outcome outcome = run_program(std::string("plan ") + kModel + " --cluster " SOURCE_FOLDER
+  const Outcome outcome = run_program(std::string("plan ") + kForeignModel + " --cluster " SOURCE_FOLDER
                                       "/configs/clusters/h100x8.toml --set train.microbatches=2");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("aten.fft_fft at 'fft_fft' mixes the samples of a batch"));

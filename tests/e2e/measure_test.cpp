@@ -16,9 +16,9 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-const std::string kModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
-const std::string kQuick = " --set profiler.measured.point_seconds=1e-4";
-const std::string kMeasured = kQuick + " --set search.profiler=measured";
+const std::string kMeasuredModel = SOURCE_FOLDER "/tests/models/mlp_tiny.pt2";
+const std::string kQuickPoints = " --set profiler.measured.point_seconds=1e-4";
+const std::string kMeasured = kQuickPoints + " --set search.profiler=measured";
 
 class Measure : public test::FolderTest {
  protected:
@@ -42,14 +42,14 @@ class Measure : public test::FolderTest {
 
   // The plan that is made with these settings.
   json plan(const std::string& cluster, const std::string& name, const std::string& settings = "") const {
-    output_of("plan " + kModel + " --cluster " + cluster + " -o " + path(name) + settings);
+    output_of("plan " + kMeasuredModel + " --cluster " + cluster + " -o " + path(name) + settings);
     return json::parse(read(path(name)), nullptr, false);
   }
 };
 
 TEST_F(Measure, WritesADeviceThatAClusterTakes) {
   const std::string device = path("device.toml");
-  const json said = json::parse(output_of("measure -o " + device + " --format json" + kQuick));
+  const json said = json::parse(output_of("measure -o " + device + " --format json" + kQuickPoints));
   EXPECT_EQ(said["profiler"], "measured");
   EXPECT_EQ(said["settings"]["ranks"], 1);
   const std::string file = read(device);
@@ -74,7 +74,7 @@ TEST_F(Measure, WritesADeviceThatAClusterTakes) {
 
 TEST_F(Measure, KeepsWhatTheDevicesFileSaysOfTheRest) {
   const std::string device = path("device.toml");
-  output_of("measure --device " + path("slow.toml") + " -o " + device + kQuick);
+  output_of("measure --device " + path("slow.toml") + " -o " + device + kQuickPoints);
   const json before = plan(cluster_of("slow.toml"), "before.json")["cluster"];
   const json after = plan(cluster_of("device.toml"), "after.json")["cluster"];
   for (const char* key : {"device", "memory_bytes", "matrix_efficiency", "memory_efficiency", "host_launch_seconds"}) {
@@ -113,7 +113,7 @@ TEST_F(Measure, APlanKeepsWhatWasMeasuredForIt) {
 TEST_F(Measure, SolversAreComparedByOneClock) {
   const std::string solvers = " --no-verify --format json --mesh 4 --set search.step_rounds=0 --intra elimination,ilp_lp_solve";
   const std::string cluster = " --cluster " + cluster_of("slow.toml");
-  const json compared = json::parse(output_of("compare " + kModel + solvers + cluster + kMeasured));
+  const json compared = json::parse(output_of("compare " + kMeasuredModel + solvers + cluster + kMeasured));
   ASSERT_EQ(compared["solvers"].size(), 2);
   EXPECT_EQ(compared["solvers"][0]["status"], "optimal");
   EXPECT_EQ(compared["solvers"][1]["status"], "optimal");
@@ -138,9 +138,9 @@ TEST_F(Measure, SaysWhatIsWrongAndWritesNothing) {
   EXPECT_THAT(refused("--device " + cluster_of("slow.toml")), HasSubstr("this is a cluster of 4"));
   EXPECT_THAT(refused("--device " SOURCE_FOLDER "/configs/devices/a100_80gb.toml"), HasSubstr("is a GPU"));
   EXPECT_EQ(run_program("measure").exit_code, 2);  // -o is missing
-  EXPECT_NE(run_program("measure -o /dev/null/device.toml" + kQuick).exit_code, 0);
+  EXPECT_NE(run_program("measure -o /dev/null/device.toml" + kQuickPoints).exit_code, 0);
   const std::string none = kMeasured + " --set profiler.measured.ranks=0";
-  const Outcome planned = run_program("plan " + kModel + " --cluster " + cluster_of("slow.toml") + none);
+  const Outcome planned = run_program("plan " + kMeasuredModel + " --cluster " + cluster_of("slow.toml") + none);
   EXPECT_EQ(planned.exit_code, 2);
   EXPECT_THAT(planned.errors, HasSubstr("ranks must be at least 1"));
 }

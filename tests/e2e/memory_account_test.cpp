@@ -18,7 +18,7 @@ using test::run_program;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kModel = SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2";
+const std::string kAccountedModel = SOURCE_FOLDER "/tests/models/gpt2_tiny.pt2";
 
 class Account : public test::FolderTest {
  protected:
@@ -38,7 +38,7 @@ class Account : public test::FolderTest {
   }
 
   [[nodiscard]] std::string command(const std::string& cluster_file, const std::string& options = "") const {
-    return "plan " + kModel + " --cluster " + cluster_file + " --mesh 2x4 --set search.sure=false --set search.step_rounds=1 -o " + path("plan.json") + " " + options;
+    return "plan " + kAccountedModel + " --cluster " + cluster_file + " --mesh 2x4 --set search.sure=false --set search.step_rounds=1 -o " + path("plan.json") + " " + options;
   }
 
   [[nodiscard]] json plan(const std::string& cluster_file, const std::string& options = "") const {

@@ -130,7 +130,7 @@ TEST(OnnxVerify, AModelThatPyTorchDidNotWrite) {
   (void)verified(path, "--set model.loss=mse --set model.batch=8");
 }
 
-std::string refusal(const std::string& path, const std::string& settings) {
+std::string refusal_of(const std::string& path, const std::string& settings) {
   const test::Outcome outcome =
       test::run_program("plan " + path + " --cluster " SOURCE_FOLDER "/configs/clusters/h100x8.toml " + settings);
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
@@ -138,12 +138,12 @@ std::string refusal(const std::string& path, const std::string& settings) {
 }
 
 TEST(OnnxRefused, InOneSentence) {
-  EXPECT_THAT(refusal(model("classifier_tiny.onnx"), kToClasses),
+  EXPECT_THAT(refusal_of(model("classifier_tiny.onnx"), kToClasses),
               HasSubstr("its dimension 0, 'N', is open; give it a size with --set model.batch=SIZE"));
-  EXPECT_THAT(refusal(model("classifier_tiny.onnx"), kToClasses + "--set model.batch=8 --set model.loss_output=logit"),
+  EXPECT_THAT(refusal_of(model("classifier_tiny.onnx"), kToClasses + "--set model.batch=8 --set model.loss_output=logit"),
               HasSubstr("did you mean \"logits\"?"));
-  EXPECT_THAT(refusal(model("gpt2_tiny.pt2"), kToClasses), HasSubstr("the model has a loss already"));
-  EXPECT_THAT(refusal(model("classifier_tiny.onnx"), "--set frontend.onnx.patterns=some"),
+  EXPECT_THAT(refusal_of(model("gpt2_tiny.pt2"), kToClasses), HasSubstr("the model has a loss already"));
+  EXPECT_THAT(refusal_of(model("classifier_tiny.onnx"), "--set frontend.onnx.patterns=some"),
               HasSubstr("\"patterns\" in [frontend.onnx] can't be \"some\""));
 }
 

@@ -34,13 +34,13 @@ struct Schedule {
 };
 constexpr Schedule kSchedules[] = {{"gpipe", 1}, {"one_f_one_b", 1}, {"interleaved", 2}, {"looped_bfs", 2}, {"from_csv", 2}, {"zb_h1", 1}, {"zb_v", 2}, {"dualpipe_v", 2}};
 
-struct Model {
+struct PipelineModel {
   const char* name;
   const char* plan = "";  // options
   const char* verify = "";
 };
 // Batch norm makes much of what is rounded, the more the fewer samples it sees: ResNet is held against one device in float64, with 8 samples in a microbatch.
-constexpr Model kModels[] = {{"gpt2_deep_tiny"}, {"bert_tiny"}, {"t5_tiny"}, {"vit_tiny"}, {"resnet_tiny", " --set model.batch=32", "--exact"}, {"unet_tiny"}, {"mixtral_tiny"}, {"llama_tiny"}};
+constexpr PipelineModel kModels[] = {{"gpt2_deep_tiny"}, {"bert_tiny"}, {"t5_tiny"}, {"vit_tiny"}, {"resnet_tiny", " --set model.batch=32", "--exact"}, {"unet_tiny"}, {"mixtral_tiny"}, {"llama_tiny"}};
 
 struct Inside {
   const char* mesh;  // of each stage
@@ -49,7 +49,7 @@ struct Inside {
 constexpr Inside kInside[] = {{"1", 1}, {"2", 2}, {"2x2", 4}};
 
 struct PipelineCase {
-  Model model;
+  PipelineModel model;
   Schedule schedule;
   int stages = 0;
   Inside inside;
@@ -62,7 +62,7 @@ void PrintTo(const PipelineCase& here, std::ostream* out) { *out << here.name();
 
 std::vector<PipelineCase> all_cases() {
   std::vector<PipelineCase> cases;
-  for (const Model& model : kModels) {
+  for (const PipelineModel& model : kModels) {
     for (const Schedule& schedule : kSchedules) {
       for (const int stages : {2, 4}) {
         for (const Inside& inside : kInside) cases.push_back({model, schedule, stages, inside});

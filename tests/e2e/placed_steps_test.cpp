@@ -26,9 +26,9 @@ using test::verify_and_simulate;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const char* const kFast = " --set search.step_rounds=0 --set search.sure=false ";
+const char* const kQuickSteps = " --set search.step_rounds=0 --set search.sure=false ";
 
-std::string of_model(const std::string& model, const std::string& cluster) { return SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml" + kFast; }
+std::string of_model(const std::string& model, const std::string& cluster) { return SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml" + kQuickSteps; }
 std::string by(const std::string& id) { return "--set 'search.inter=\"" + id + "\"' "; }
 
 class PlacedSteps : public test::FolderTest {

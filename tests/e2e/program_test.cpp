@@ -17,11 +17,11 @@ using test::Outcome;
 using test::run_program;
 using testing::HasSubstr;
 
-const std::string kModel = SOURCE_FOLDER "/examples/gpt2_small.pt2";
+const std::string kProgramModel = SOURCE_FOLDER "/examples/gpt2_small.pt2";
 const std::string kCluster = " --cluster " SOURCE_FOLDER "/configs/clusters/a100x8_nvlink_pairs.toml";
 
 TEST(PlanProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
-  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4 --format json");
+  const Outcome outcome = run_program("plan " + kProgramModel + kCluster + " --mesh 2x4 --format json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.errors, "");
   const Result<Json> json = host::parse_json(outcome.output, "output");
@@ -66,7 +66,7 @@ TEST(PluginsProgram, CountsWhichOpsHaveARule) {
 }
 
 TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
-  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4");
+  const Outcome outcome = run_program("plan " + kProgramModel + kCluster + " --mesh 2x4");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output, HasSubstr("transformer.h.{0-11}.attn "));
   EXPECT_THAT(outcome.output, HasSubstr("data parallel"));
@@ -76,11 +76,11 @@ TEST(PlanProgram, ShowsATableByModuleAndTheAlternatives) {
 
 TEST(PlanProgram, ThatFindsNothingSaysWhyAndWritesNothing) {
   const std::string file = (std::filesystem::temp_directory_path() / "meshwright-none.json").string();
-  const Outcome outcome = run_program("plan " + kModel + kCluster + " --mesh 2x4 --memory-budget 256MiB -o " + file);
+  const Outcome outcome = run_program("plan " + kProgramModel + kCluster + " --mesh 2x4 --memory-budget 256MiB -o " + file);
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.errors, HasSubstr("needs at least"));
   EXPECT_FALSE(std::filesystem::exists(file));
-  const Outcome json = run_program("plan " + kModel + kCluster + " --mesh 2x4 --memory-budget 256MiB --format json");
+  const Outcome json = run_program("plan " + kProgramModel + kCluster + " --mesh 2x4 --memory-budget 256MiB --format json");
   EXPECT_EQ(json.exit_code, 3);
   const Result<Json> parsed = host::parse_json(json.output, "output");
   ASSERT_TRUE(parsed.ok());
@@ -100,7 +100,7 @@ TEST(PlanProgram, RefusesWrongNamesWithTheNearestKnownOne) {
                             Case{"--mesh 2by4", "2x4"},
                             Case{"--memory-budget lots", "memory_budget"}, Case{"--memory-budget 0", "no memory at all"},
                             Case{"--top 0", "--top"}, Case{"--mesh 4294967296x4294967296", "impossibly large"}}) {
-    const Outcome outcome = run_program("plan " + kModel + kCluster + " " + wrong.arguments);
+    const Outcome outcome = run_program("plan " + kProgramModel + kCluster + " " + wrong.arguments);
     EXPECT_EQ(outcome.exit_code, 2) << wrong.arguments;
     EXPECT_EQ(outcome.output, "") << wrong.arguments;
     EXPECT_THAT(outcome.errors, HasSubstr(wrong.said)) << wrong.arguments;
@@ -110,8 +110,8 @@ TEST(PlanProgram, RefusesWrongNamesWithTheNearestKnownOne) {
 TEST(PlanProgram, RefusesFilesThatAreMissingOrWrong) {
   EXPECT_EQ(run_program("plan nowhere.pt2" + kCluster).exit_code, 2);
   EXPECT_EQ(run_program("plan " SOURCE_FOLDER "/README.md" + kCluster).exit_code, 2);
-  EXPECT_EQ(run_program("plan " + kModel + " --cluster nowhere.toml").exit_code, 2);
-  const Outcome none = run_program("plan " + kModel);
+  EXPECT_EQ(run_program("plan " + kProgramModel + " --cluster nowhere.toml").exit_code, 2);
+  const Outcome none = run_program("plan " + kProgramModel);
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.errors, HasSubstr("--cluster"));
 }

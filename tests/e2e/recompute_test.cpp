@@ -19,13 +19,13 @@ using test::run_program;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct Planned {
+struct PlannedRecompute {
   const char* model;
   const char* mesh;
 };
-void PrintTo(const Planned& planned, std::ostream* out) { *out << planned.model << " on " << planned.mesh; }
+void PrintTo(const PlannedRecompute& planned, std::ostream* out) { *out << planned.model << " on " << planned.mesh; }
 
-class RecomputeSearch : public testing::TestWithParam<Planned> {
+class RecomputeSearch : public testing::TestWithParam<PlannedRecompute> {
  protected:
   static Result<PlanOutcome> plan(const std::string& recompute, std::int64_t budget, int rounds) {
     PlanOptions options;
@@ -83,7 +83,7 @@ TEST_P(RecomputeSearch, RunsBlocksAgainOnlyWhereThatHelps) {
   EXPECT_TRUE(of_ops_ >= 1 || std::string(GetParam().model) == "vit_tiny");
 }
 
-INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(Planned{"gpt2_deep_tiny", "4"}, Planned{"gpt2_deep_tiny", "2x2"}, Planned{"vit_tiny", "2x2"}));
+INSTANTIATE_TEST_SUITE_P(, RecomputeSearch, testing::Values(PlannedRecompute{"gpt2_deep_tiny", "4"}, PlannedRecompute{"gpt2_deep_tiny", "2x2"}, PlannedRecompute{"vit_tiny", "2x2"}));
 
 class RecomputedPlan : public test::FolderTest {
  protected:

@@ -6,7 +6,7 @@
 namespace meshwright {
 namespace {
 
-struct Case {
+struct ReduceCase {
   const char* model;
   const char* cluster;
   const char* mesh;
@@ -14,7 +14,7 @@ struct Case {
 };
 
 // Chains, skips, concatenation, an encoder with its decoder; one to three axes, with and without a budget that binds.
-const Case kCases[] = {
+const ReduceCase kCases[] = {
     {"/examples/gpt2_map_alpha.pt2", "/configs/clusters/a100x8_nvlink_pairs.toml", "2x4", ""},
     {"/examples/gpt2_small.pt2", "/configs/clusters/a100x8_nvlink_pairs.toml", "2x4", "2200MiB"},  // 3.01 GiB without it
     {"/tests/models/gpt2_tiny.pt2", "/tests/e2e/slow8.toml", "2x2x2", ""},
@@ -24,7 +24,7 @@ const Case kCases[] = {
     {"/tests/models/resnet_tiny.pt2", "/tests/e2e/slow8.toml", "8", ""},
 };
 
-Plan plan_with(const Case& of, const std::vector<std::string>& set) {
+Plan plan_with(const ReduceCase& of, const std::vector<std::string>& set) {
   host::PlanOptions options;
   options.model = std::string(SOURCE_FOLDER) + of.model;
   options.cluster = std::string(SOURCE_FOLDER) + of.cluster;
@@ -39,7 +39,7 @@ Plan plan_with(const Case& of, const std::vector<std::string>& set) {
 }
 
 TEST(Reduction, ChangesNoCostWhateverIsSwitchedOff) {
-  for (const Case& of : kCases) {
+  for (const ReduceCase& of : kCases) {
     const Plan all = plan_with(of, {});
     EXPECT_EQ(all.status, SolveStatus::optimal) << of.model;
     const std::vector<std::vector<std::string>> switches = {

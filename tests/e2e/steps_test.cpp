@@ -4,15 +4,15 @@
 namespace meshwright::test {
 namespace {
 
-struct Trial {
+struct StepTrial {
   const char* model;
   const char* mesh;
   std::vector<std::string> settings;
 };
 
-void PrintTo(const Trial& trial, std::ostream* out) { *out << trial.model << " on " << trial.mesh << ": " << joined(trial.settings); }
+void PrintTo(const StepTrial& trial, std::ostream* out) { *out << trial.model << " on " << trial.mesh << ": " << joined(trial.settings); }
 
-class ThreeSteps : public testing::TestWithParam<Trial> {};
+class ThreeSteps : public testing::TestWithParam<StepTrial> {};
 
 TEST_P(ThreeSteps, AreThoseOfOneDevice) {
   Result<PlannedProgram> planned = planned_program(GetParam().model, GetParam().mesh, GetParam().settings);
@@ -22,11 +22,11 @@ TEST_P(ThreeSteps, AreThoseOfOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, ThreeSteps,
-    testing::Values(Trial{"gpt2_tiny", "2x2x2", {}}, Trial{"gpt2_tiny", "2x2", {"train.optimizer=momentum", "train.microbatches=2"}},
-                    Trial{"gpt2_tiny", "4", {"train.optimizer=sgd", "search.zero=3", "search.batch_axes=all"}},
-                    Trial{"mlp_tiny", "2x2", {"train.optimizer=adam", "search.zero=1", "search.batch_axes=all", "train.microbatches=2"}},
-                    Trial{"mlp_tiny", "4", {"search.zero=2", "search.batch_axes=all"}},
-                    Trial{"resnet_tiny", "2x2", {"train.microbatches=2", "train.batch_coupling=allow", "train.tf32=true"}}, Trial{"resnet_tiny", "4", {}}));
+    testing::Values(StepTrial{"gpt2_tiny", "2x2x2", {}}, StepTrial{"gpt2_tiny", "2x2", {"train.optimizer=momentum", "train.microbatches=2"}},
+                    StepTrial{"gpt2_tiny", "4", {"train.optimizer=sgd", "search.zero=3", "search.batch_axes=all"}},
+                    StepTrial{"mlp_tiny", "2x2", {"train.optimizer=adam", "search.zero=1", "search.batch_axes=all", "train.microbatches=2"}},
+                    StepTrial{"mlp_tiny", "4", {"search.zero=2", "search.batch_axes=all"}},
+                    StepTrial{"resnet_tiny", "2x2", {"train.microbatches=2", "train.batch_coupling=allow", "train.tf32=true"}}, StepTrial{"resnet_tiny", "4", {}}));
 
 // Faults in what lasts are found only behind the first step.
 class Forgetful final : public Backend {

@@ -21,12 +21,12 @@ std::string models(const std::string& name) { return SOURCE_FOLDER "/tests/model
 std::string cluster(const std::string& name) { return " --cluster " TEST_FOLDER "/" + name + ".toml"; }
 
 // A plan, and what the solver says about it.
-struct Planned {
+struct TapPlan {
   Outcome outcome;
   json plan;
   bool verified = false;
 
-  Planned(const std::string& model, const std::string& options, bool verify = false) {
+  TapPlan(const std::string& model, const std::string& options, bool verify = false) {
     const std::string file = (std::filesystem::temp_directory_path() / ("tap" + std::to_string(::getpid()) + ".json")).string();
     outcome = run_program("plan " + models(model) + options + " -o " + file);
     if (outcome.exit_code == 0) plan = json::parse(std::ifstream(file));
@@ -66,7 +66,7 @@ class Tap : public testing::TestWithParam<const char*> {};
 TEST_P(Tap, PlansVerifyAndAreNeverBelowTheOptimum) {
   for (const std::string where : {"slow8", "slow8_far"}) {
     const std::string options = cluster(where) + " --mesh 2x4 --set search.step_rounds=0";
-    const Planned tap(GetParam(), options + " --intra tap", true), best(GetParam(), options);
+    const TapPlan tap(GetParam(), options + " --intra tap", true), best(GetParam(), options);
     ASSERT_EQ(tap.outcome.exit_code, 0) << tap.outcome.errors;
     ASSERT_EQ(best.plan["status"], "optimal");
     EXPECT_TRUE(tap.verified) << where;
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Tap,
                          });
 
 TEST(TapFolding, FindsTheLayersOfATransformer) {
-  const Planned plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap");
+  const TapPlan plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap");
   EXPECT_EQ(plan.count("GraphNodes"), 17);  // 2 layers of 6, 3 embeddings, 2 in the head
   EXPECT_EQ(plan.count("unique blocks"), 6);
   EXPECT_THAT(plan.method(), HasSubstr("inner.bert.encoder.layer.0 (x2)"));
@@ -94,20 +94,20 @@ TEST(TapFolding, FindsTheLayersOfATransformer) {
 
 // Three patterns of six weights, and some of the five other blocks.
 TEST(TapFolding, ExaminesAllPlansOfALayer) {
-  const Planned plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap");
+  const TapPlan plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap");
   EXPECT_GE(plan.count("plans examined"), 729);
   EXPECT_LE(plan.count("plans examined"), 800);
 }
 
 TEST(TapFolding, SaysWhereABlockHasTooManyPlans) {
-  const Planned plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set search.tap.max_plans=27");
+  const TapPlan plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set search.tap.max_plans=27");
   EXPECT_THAT(plan.method(), HasSubstr("1 block in parts"));
   EXPECT_LT(plan.count("plans examined"), 729);
 }
 
 TEST(TapFolding, SaysWhereWorkIsAtItsEnd) {
   const std::string options = cluster("slow8") + " --mesh 8 --intra tap --set search.work_limit=";
-  const Planned all("bert_tiny.pt2", options + "4_000_000_000"), some("bert_tiny.pt2", options + "100_000");
+  const TapPlan all("bert_tiny.pt2", options + "4_000_000_000"), some("bert_tiny.pt2", options + "100_000");
   ASSERT_EQ(some.outcome.exit_code, 0) << some.outcome.errors;
   EXPECT_THAT(some.method(), HasSubstr("stopped by its limits"));
   EXPECT_EQ(all.method().find("stopped"), std::string::npos);
@@ -116,22 +116,22 @@ TEST(TapFolding, SaysWhereWorkIsAtItsEnd) {
 
 TEST(TapFolding, IsInsensitiveToTheThresholdAsInFigure7) {
   for (const int duplicates : {2, 3, 6, 12}) {
-    const Planned plan("bert_base_17.onnx", " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap --set search.tap.min_duplicates=" + std::to_string(duplicates));
+    const TapPlan plan("bert_base_17.onnx", " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap --set search.tap.min_duplicates=" + std::to_string(duplicates));
     ASSERT_EQ(plan.outcome.exit_code, 0) << plan.outcome.errors;
     EXPECT_EQ(plan.count("unique blocks"), 6) << duplicates;
   }
-  const Planned above("bert_base_17.onnx", " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap --set search.tap.min_duplicates=13");
+  const TapPlan above("bert_base_17.onnx", " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap --set search.tap.min_duplicates=13");
   EXPECT_LE(above.count("unique blocks"), 10);
 }
 
 TEST(TapFolding, FoldsNothingAtOne) {
-  const Planned plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set search.tap.min_duplicates=1");
+  const TapPlan plan("bert_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set search.tap.min_duplicates=1");
   EXPECT_EQ(plan.count("unique blocks"), plan.count("GraphNodes"));
 }
 
 TEST(TapFolding, OfAResNetHasAtMostTenBlocks) {
   for (const std::string model : {"resnet50.pt2", "resnet50_23.onnx"}) {
-    const Planned plan(model, " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap");
+    const TapPlan plan(model, " --cluster " SOURCE_FOLDER "/tests/zoo/roomy8.toml --mesh 8 --intra tap");
     ASSERT_EQ(plan.outcome.exit_code, 0) << plan.outcome.errors;
     EXPECT_EQ(plan.count("GraphNodes"), 54);
     EXPECT_EQ(plan.count("unique blocks"), 10) << model;  // four stages, each with a first block; the stem and the head
@@ -139,7 +139,7 @@ TEST(TapFolding, OfAResNetHasAtMostTenBlocks) {
 }
 
 TEST(TapFolding, IsByStructureWhereNamesAreMissing) {
-  const Planned plan("nameless_tiny.onnx", cluster("slow8") + " --mesh 2x4 --intra tap --set model.loss=mse", true);
+  const TapPlan plan("nameless_tiny.onnx", cluster("slow8") + " --mesh 2x4 --intra tap --set model.loss=mse", true);
   ASSERT_EQ(plan.outcome.exit_code, 0) << plan.outcome.errors;
   EXPECT_EQ(plan.count("GraphNodes"), 10);
   EXPECT_EQ(plan.count("unique blocks"), 3);  // four layers of two, and one before and after
@@ -152,14 +152,14 @@ TEST(TapFolding, IsByStructureWhereNamesAreMissing) {
 const std::string kFarther = cluster("slow8_farther") + " --mesh 2x4 --intra tap";
 
 TEST(TapWinner, IsMegatronWhereWeightsAreDear) {
-  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=16", true);
+  const TapPlan plan("gpt2_tiny.pt2", kFarther + " --set model.batch=16", true);
   EXPECT_THAT(plan.method(), HasSubstr("S1 S0 S1 S0"));
   EXPECT_EQ(plan.weights(R"(h\.\d\.(attn|mlp)\.\w+\.weight)").split, 8);
   EXPECT_TRUE(plan.verified);
 }
 
 TEST(TapWinner, IsTheFeedForwardAloneInBetween) {
-  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=24", true);
+  const TapPlan plan("gpt2_tiny.pt2", kFarther + " --set model.batch=24", true);
   EXPECT_THAT(plan.method(), HasSubstr("R R S1 S0"));
   EXPECT_EQ(plan.weights(R"(h\.\d\.attn\.\w+\.weight)").whole, 4);
   EXPECT_EQ(plan.weights(R"(h\.\d\.mlp\.\w+\.weight)").split, 4);
@@ -167,13 +167,13 @@ TEST(TapWinner, IsTheFeedForwardAloneInBetween) {
 }
 
 TEST(TapWinner, IsDataParallelismWhereActivationsAreDear) {
-  const Planned plan("gpt2_tiny.pt2", kFarther + " --set model.batch=32", true);
+  const TapPlan plan("gpt2_tiny.pt2", kFarther + " --set model.batch=32", true);
   EXPECT_EQ(plan.weights(R"(h\.\d\.(attn|mlp)\.\w+\.weight)").whole, 8);
   EXPECT_TRUE(plan.verified);
 }
 
 TEST(TapWinner, IsTheAttentionAloneWhereMostWeightsAreItsOwn) {
-  const Planned plan("t5_attentive_tiny.pt2", kFarther + " --set model.batch=8", true);
+  const TapPlan plan("t5_attentive_tiny.pt2", kFarther + " --set model.batch=8", true);
   EXPECT_EQ(plan.weights(R"((SelfAttention|EncDecAttention)\.[qkvo]\.weight)").split, 12);
   EXPECT_EQ(plan.weights(R"(DenseReluDense\.w[io]\.weight)").whole, 4);
   EXPECT_TRUE(plan.verified);
@@ -183,9 +183,9 @@ TEST(TapWinner, IsTheAttentionAloneWhereMostWeightsAreItsOwn) {
 
 TEST(TapSolver, FitsABudget) {
   const std::string options = cluster("slow8") + " --mesh 8 --set search.zero=0 --set model.batch=16";
-  const Planned free("gpt2_tiny.pt2", options + " --intra tap");
+  const TapPlan free("gpt2_tiny.pt2", options + " --intra tap");
   const auto budget = static_cast<std::int64_t>(0.8 * free.plan["peak_bytes"].get<double>());
-  const Planned tight("gpt2_tiny.pt2", options + " --intra tap --memory-budget " + std::to_string(budget), true);
+  const TapPlan tight("gpt2_tiny.pt2", options + " --intra tap --memory-budget " + std::to_string(budget), true);
   ASSERT_EQ(tight.outcome.exit_code, 0) << tight.outcome.errors;
   EXPECT_LE(tight.plan["peak_bytes"], budget);
   EXPECT_TRUE(tight.verified);
@@ -199,7 +199,7 @@ TEST(TapSolver, SaysWhenItFindsNothingThatFits) {
 
 TEST(TapSolver, KeepsPins) {
   const std::string name = "inner.transformer.h.1.mlp.c_fc.weight";
-  const Planned plan("gpt2_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set 'pins.\"" + name + "\"=\"RS0\"'", true);
+  const TapPlan plan("gpt2_tiny.pt2", cluster("slow8") + " --mesh 8 --intra tap --set 'pins.\"" + name + "\"=\"RS0\"'", true);
   ASSERT_EQ(plan.outcome.exit_code, 0) << plan.outcome.errors;
   EXPECT_EQ(plan.weights(R"(h\.1\.mlp\.c_fc\.weight)").split, 1);
   EXPECT_EQ(plan.weights(R"(h\.0\.mlp\.c_fc\.weight)").whole, 1);
@@ -224,7 +224,7 @@ TEST(TapSolver, StandsBesideOthersInCompare) {
 
 TEST(TapSolver, GivesTheSamePlanAgain) {
   const std::string options = cluster("slow8_far") + " --mesh 2x4 --intra tap";
-  EXPECT_EQ(Planned("t5_tiny.pt2", options).plan, Planned("t5_tiny.pt2", options).plan);
+  EXPECT_EQ(TapPlan("t5_tiny.pt2", options).plan, TapPlan("t5_tiny.pt2", options).plan);
 }
 
 TEST(TapSolver, RefusesNumbersAlone) {

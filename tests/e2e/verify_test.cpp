@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "files/json.h"
+#include "planning.h"
 #include "printed_json.h"
 #include "run_program.h"
 #include "scratch.h"
@@ -17,6 +18,7 @@ namespace {
 
 using host::Json;
 using test::Outcome;
+using test::example;
 using test::integer;
 using test::json_of;
 using test::run_program;
@@ -32,7 +34,6 @@ std::string plan(const std::string& model, const std::string& cluster, const std
 }
 
 std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
-std::string example(const std::string& name) { return SOURCE_FOLDER "/examples/" + name + ".pt2"; }
 
 void expect_equal(const Json& json) {
   EXPECT_TRUE(std::get<bool>(json.find("equal")->value()));

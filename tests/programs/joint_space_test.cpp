@@ -21,7 +21,7 @@
 namespace meshwright::test {
 namespace {
 
-struct Draws {
+struct JointDraws {
   const char* model;
   std::vector<std::int64_t> mesh;
   bool chooses = true;  // What runs again is the least where a budget binds.
@@ -30,9 +30,9 @@ struct Draws {
   const char* order = "";
 };
 
-void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << " " << draws.order; }
+void PrintTo(const JointDraws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << " " << draws.order; }
 
-class Joint : public testing::TestWithParam<Draws> {
+class Joint : public testing::TestWithParam<JointDraws> {
  protected:
   Joint()
       : mesh_(plain_mesh(GetParam().mesh)),
@@ -239,8 +239,8 @@ TEST_P(Joint, ForbidsNothingThatTheLeastHas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Joint,
-                         testing::Values(Draws{"gpt2_deep_tiny", {2, 2}, false}, Draws{"llama_tiny", {2, 2}, true, 6}, Draws{"bert_tiny", {4}}, Draws{"vit_tiny", {2, 2}, false},
-                                         Draws{"t5_tiny", {2, 2}}, Draws{"resnet_tiny", {4}}, Draws{"gpt2_tiny", {2, 2}, true, 12, 3, "F0 F1 B0 F2 B1 B2"}),
+                         testing::Values(JointDraws{"gpt2_deep_tiny", {2, 2}, false}, JointDraws{"llama_tiny", {2, 2}, true, 6}, JointDraws{"bert_tiny", {4}}, JointDraws{"vit_tiny", {2, 2}, false},
+                                         JointDraws{"t5_tiny", {2, 2}}, JointDraws{"resnet_tiny", {4}}, JointDraws{"gpt2_tiny", {2, 2}, true, 12, 3, "F0 F1 B0 F2 B1 B2"}),
                          [](const auto& info) { return std::string(info.param.model) + (info.param.microbatches > 1 ? "_in_flight" : ""); });
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace meshwright::test {
 namespace {
 
-struct Draws {
+struct TermDraws {
   const char* model;
   std::vector<std::int64_t> mesh;
   std::int64_t microbatches;
@@ -22,14 +22,14 @@ struct Draws {
   const char* order = "";
 };
 
-void PrintTo(const Draws& draws, std::ostream* out) {
+void PrintTo(const TermDraws& draws, std::ostream* out) {
   *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches" << (draws.zero3 ? ", ZeRO-3" : "") << " " << draws.order;
 }
 
-class MemoryTerms : public testing::TestWithParam<Draws> {};
+class MemoryTerms : public testing::TestWithParam<TermDraws> {};
 
 TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
-  const Draws& draws = GetParam();
+  const TermDraws& draws = GetParam();
   const ModelAnalysis model = make_float64_model(read_model(draws.model), *bench().tools.ops).value();
   const Mesh mesh = plain_mesh(draws.mesh);
   const CostProfile profile = plain_profile();
@@ -55,8 +55,8 @@ TEST_P(MemoryTerms, AreNeverMoreThanTheProgramHolds) {
   EXPECT_GT(share, 0.5);  // and they say something; random plans convert much, which is not counted
 }
 
-std::vector<Draws> all_draws() {
-  std::vector<Draws> all;
+std::vector<TermDraws> all_draws() {
+  std::vector<TermDraws> all;
   for (const char* model : {"mlp_tiny", "gpt2_tiny", "bert_tiny", "vit_tiny", "llama_tiny", "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny",
                             "swin_tiny", "mixtral_tiny", "qwen_moe_tiny"}) {
     all.push_back({model, {2, 2}, 1, 10});

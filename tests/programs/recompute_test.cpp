@@ -23,13 +23,13 @@
 namespace meshwright::test {
 namespace {
 
-struct Draws {
+struct RecomputeDraws {
   const char* model;
   std::vector<std::int64_t> mesh;
   int count;
 };
 
-void PrintTo(const Draws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
+void PrintTo(const RecomputeDraws& draws, std::ostream* out) { *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)); }
 
 // Whole blocks, none of their ops, or some of them: by turns mostly these and mostly those. And operands, of whatever op: none, some, or all.
 std::vector<std::string> drawn_names(const ModelAnalysis& model, std::mt19937_64& random) {
@@ -59,7 +59,7 @@ std::vector<std::string> all_operands(const ModelAnalysis& model) {
   return recomputed_names(model, std::vector<bool>(model.graph->nodes.size(), false), convertible_operands(model));
 }
 
-class Recompute : public testing::TestWithParam<Draws> {};
+class Recompute : public testing::TestWithParam<RecomputeDraws> {};
 
 TEST_P(Recompute, ComputesWhatOneDeviceComputes) {
   const OpTable& ops = *bench().tools.ops;
@@ -104,9 +104,9 @@ TEST_P(Recompute, ComputesWhatOneDeviceComputes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Recompute,
-                         testing::Values(Draws{"gpt2_tiny", {2, 2}, 30}, Draws{"gpt2_tiny", {4}, 30}, Draws{"gpt2_tiny", {2, 2, 2}, 20}, Draws{"bert_tiny", {2, 2}, 20},
-                                         Draws{"llama_tiny", {2, 2}, 20}, Draws{"vit_tiny", {2, 2}, 20}, Draws{"t5_tiny", {2, 2}, 15}, Draws{"resnet_tiny", {2, 2}, 15},
-                                         Draws{"mixtral_tiny", {2, 2}, 15}, Draws{"swin_tiny", {2, 2}, 15}),
+                         testing::Values(RecomputeDraws{"gpt2_tiny", {2, 2}, 30}, RecomputeDraws{"gpt2_tiny", {4}, 30}, RecomputeDraws{"gpt2_tiny", {2, 2, 2}, 20}, RecomputeDraws{"bert_tiny", {2, 2}, 20},
+                                         RecomputeDraws{"llama_tiny", {2, 2}, 20}, RecomputeDraws{"vit_tiny", {2, 2}, 20}, RecomputeDraws{"t5_tiny", {2, 2}, 15}, RecomputeDraws{"resnet_tiny", {2, 2}, 15},
+                                         RecomputeDraws{"mixtral_tiny", {2, 2}, 15}, RecomputeDraws{"swin_tiny", {2, 2}, 15}),
                          [](const auto& info) {
                            std::string name = info.param.model;
                            for (const std::int64_t size : info.param.mesh) name += "_" + std::to_string(size);
@@ -143,7 +143,7 @@ TEST_P(RecomputeAll, HoldsLessAndTakesAForwardMore) {
 INSTANTIATE_TEST_SUITE_P(Models, RecomputeAll, testing::Values("gpt2_tiny", "llama_tiny", "bert_tiny", "vit_tiny"), [](const auto& info) { return std::string(info.param); });
 
 // What is kept where the layouts are given: an answer's cost is what the plan takes more, and its peak about what the plan holds.
-class Kept : public testing::TestWithParam<Draws> {};
+class Kept : public testing::TestWithParam<RecomputeDraws> {};
 
 TEST_P(Kept, IsPricedAsThePlanIs) {
   const Mesh mesh = plain_mesh(GetParam().mesh);
@@ -191,8 +191,8 @@ TEST_P(Kept, IsPricedAsThePlanIs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Kept,
-                         testing::Values(Draws{"gpt2_deep_tiny", {2, 2}, 10}, Draws{"llama_tiny", {2, 2}, 10}, Draws{"bert_tiny", {4}, 10}, Draws{"vit_tiny", {2, 2}, 10},
-                                         Draws{"t5_tiny", {2, 2}, 5}),
+                         testing::Values(RecomputeDraws{"gpt2_deep_tiny", {2, 2}, 10}, RecomputeDraws{"llama_tiny", {2, 2}, 10}, RecomputeDraws{"bert_tiny", {4}, 10}, RecomputeDraws{"vit_tiny", {2, 2}, 10},
+                                         RecomputeDraws{"t5_tiny", {2, 2}, 5}),
                          [](const auto& info) { return std::string(info.param.model); });
 
 // What runs again is marked, shows in the profile of memory, and is refused where it would be anything else than in the forward.

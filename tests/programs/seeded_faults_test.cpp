@@ -15,6 +15,7 @@
 #include "meshwright/solver.h"
 #include "program_bench.h"
 #include "sources.h"
+#include "taken_out.h"
 #include "verify.h"
 
 namespace meshwright::test {
@@ -52,28 +53,7 @@ std::function<bool(Program&)> in_first(std::function<bool(Program&, std::size_t)
   };
 }
 
-bool is_move(const Instruction& here, MoveKind kind) { return here.move() != nullptr && here.move()->kind == kind; }
-
 bool computes(const Instruction& here, const std::string& op) { return here.compute() != nullptr && here.compute()->op == op; }
-
-// Without instruction `number`, whose users take its first operand.
-void take_out(Program& program, std::size_t number) {
-  const ProgramValueId before = program.instructions[number].operands[0].value, result = program.instructions[number].results[0];
-  program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
-  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::free; });
-  const auto replace = [&](ProgramValueId& value) {
-    if (value == result) value = before;
-  };
-  for (Instruction& here : program.instructions) {
-    for (ProgramOperand& operand : here.operands) replace(operand.value);
-  }
-  for (ProgramParameter& parameter : program.parameters) {
-    replace(parameter.gradient);
-    replace(parameter.updated);
-  }
-  for (ProgramOutput& output : program.outputs) replace(output.value);
-  place_frees(program);
-}
 
 std::function<bool(Program&)> without(std::function<bool(const Instruction&)> wanted) {
   return in_first([wanted](Program& program, std::size_t i) {

@@ -19,7 +19,7 @@ namespace {
 
 using Choice = std::vector<std::uint32_t>;
 
-struct Draws {
+struct PartDraws {
   const char* model;
   std::vector<std::int64_t> mesh;
   std::int64_t microbatches = 1;
@@ -27,7 +27,7 @@ struct Draws {
   bool compile = false;
 };
 
-void PrintTo(const Draws& draws, std::ostream* out) {
+void PrintTo(const PartDraws& draws, std::ostream* out) {
   *out << draws.model << " on " << to_string(plain_mesh(draws.mesh)) << ", " << draws.microbatches << " microbatches " << draws.order << (draws.compile ? ", compiled" : "");
 }
 
@@ -57,10 +57,10 @@ Choice neighbour(const StrategySpace& space, const Choice& of, std::mt19937_64& 
   }
 }
 
-class StepPaths : public testing::TestWithParam<Draws> {
+class StepPaths : public testing::TestWithParam<PartDraws> {
  protected:
   void SetUp() override {
-    const Draws& draws = GetParam();
+    const PartDraws& draws = GetParam();
     model_ = analyze_model(read_model(draws.model), *bench().tools.ops).value();
     training_.microbatches = draws.microbatches;
     training_.order = draws.order;
@@ -137,8 +137,8 @@ TEST_P(StepPaths, AreNoLongerThanTheSimulatedStep) {
   }
 }
 
-std::vector<Draws> all_draws() {
-  std::vector<Draws> all;
+std::vector<PartDraws> draws_of_parts() {
+  std::vector<PartDraws> all;
   for (const char* model : {"mlp_tiny", "gpt2_tiny", "bert_tiny", "vit_tiny", "llama_tiny", "resnet_tiny", "t5_tiny", "vgg_tiny", "clip_tiny", "mixtral_tiny"}) {
     all.push_back({model, {2, 2}});
     all.push_back({model, {4}, 3});
@@ -151,7 +151,7 @@ std::vector<Draws> all_draws() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, StepPaths, testing::ValuesIn(all_draws()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Models, StepPaths, testing::ValuesIn(draws_of_parts()), [](const auto& info) {
   std::string name = std::string(info.param.model) + "_" + to_string(plain_mesh(info.param.mesh)) + "_" + std::to_string(info.param.microbatches) +
                      (*info.param.order == 0 ? "" : "_in_another_order") + (info.param.compile ? "_compiled" : "");
   std::replace(name.begin(), name.end(), 'x', '_');

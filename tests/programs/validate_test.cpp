@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "linear_program.h"
+#include "taken_out.h"
 
 namespace meshwright::test {
 namespace {
@@ -19,28 +20,6 @@ std::size_t find(const Program& program, Wanted wanted) {
 
 Instruction& first(Program& program, InstructionKind kind) {
   return program.instructions[find(program, [&](const Instruction& here) { return here.kind() == kind; })];
-}
-
-bool is_move(const Instruction& instruction, MoveKind kind) {
-  return instruction.move() != nullptr && instruction.move()->kind == kind;
-}
-
-// Without this move, whose users take what it moved.
-void take_out(Program& program, std::size_t number) {
-  const Instruction move = program.instructions[number];
-  program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(number));
-  std::erase_if(program.instructions, [](const Instruction& here) { return here.kind() == InstructionKind::free; });
-  const auto replace = [&](ProgramValueId& value) {
-    if (value == move.results[0]) value = move.operands[0].value;
-  };
-  for (Instruction& instruction : program.instructions) {
-    for (ProgramOperand& operand : instruction.operands) replace(operand.value);
-  }
-  for (ProgramParameter& parameter : program.parameters) {
-    replace(parameter.gradient);
-    replace(parameter.updated);
-  }
-  place_frees(program);
 }
 
 std::string refusal(const Program& program) {

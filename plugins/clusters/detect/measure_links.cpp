@@ -109,7 +109,7 @@ std::set<std::vector<int>> groups_of(const std::vector<PairTime>& pairs, int ran
   return groups;
 }
 
-std::string number_text(double number) {
+std::string shortest_text(double number) {
   std::array<char, 32> digits{};
   return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
 }
@@ -144,13 +144,13 @@ Result<MeasuredLinks> measure_links(Transport& transport, const MeasureSettings&
 std::string recorded_text(const MeasuredLinks& links) {
   std::string text = "a,b,latency_s,bandwidth_Bps\n";
   for (const PairTime& pair : links.pairs) {
-    text += std::to_string(pair.from) + "," + std::to_string(pair.to) + "," + number_text(pair.latency_seconds) + "," + number_text(pair.bytes_per_second) + "\n";
+    text += std::to_string(pair.from) + "," + std::to_string(pair.to) + "," + shortest_text(pair.latency_seconds) + "," + shortest_text(pair.bytes_per_second) + "\n";
   }
   text += "group,bytes,seconds\n";
   for (const GroupTime& time : links.groups) {
     std::string group;
     for (const std::size_t device : time.devices) group += (group.empty() ? "" : " ") + std::to_string(device);
-    text += group + "," + number_text(time.bytes) + "," + number_text(time.seconds) + "\n";
+    text += group + "," + shortest_text(time.bytes) + "," + shortest_text(time.seconds) + "\n";
   }
   return text;
 }
