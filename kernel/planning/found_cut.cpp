@@ -38,10 +38,26 @@ Result<bool> FoundCut::settle() {
     if (i >= kSurePrices && held > kLess * least_bytes) break;
     least_bytes = held;
   }
+  if (!fitting) {
+    const Result<bool> more = add_far_meshes();
+    if (!more) return more.error();
+    if (*more) fitting = cut_within(bytes);
+  }
   settled = true;
   refined = false;
   if (fitting) cut = std::move(*fitting);
   return fitting.has_value();
+}
+
+// True if there are any.
+Result<bool> FoundCut::add_far_meshes() const {
+  bool any = false;
+  for (const std::int64_t number : std::set<std::int64_t>(devices.begin(), devices.end())) {
+    const Result<bool> added = line->add_far_meshes(number);
+    if (!added) return added.error();
+    any = any || *added;
+  }
+  return any;
 }
 
 // True if there are new ones.

@@ -32,7 +32,7 @@ struct FoundCut {
   // Units are moved as long as it becomes shorter.
   [[nodiscard]] LineCut moved(LineCut from) const { return units().moved(std::move(from), schedule, bytes, hop_seconds); }
 
-  // The best cut whose stages fit, of all ways that are known; where none fits, ways with ever higher prices on bytes are looked for until one does. False where none that was found holds so little, and the cut is as it
+  // The best cut whose stages fit, of all ways that are known; where none fits, ways with ever higher prices on bytes are looked for until one does, and in the end on meshes that are far from the fastest. False where none that was found holds so little, and the cut is as it
   // was. Errors: those of solving and lowering.
   Result<bool> settle();
 
@@ -43,6 +43,7 @@ struct FoundCut {
 
  private:
   [[nodiscard]] Result<bool> add_ways_by_prices() const;
+  [[nodiscard]] Result<bool> add_far_meshes() const;
 };
 
 // What is known of one that was tried, for others on the same devices in as many microbatches.

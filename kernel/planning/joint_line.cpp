@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "assembled_stage.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMostAxes = 2;   // of meshes, and one more where the first axis shards the batch alone
 constexpr double kNearMesh = 1.3;      // over the fastest one: others get no ways that hold less
+constexpr double kNoWaySeconds = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -52,24 +54,87 @@ Result<std::unique_ptr<JointLine>> JointLine::make(const JointStagesRequest& req
 
 PlanningContext JointLine::context() const { return {analysis_, training_, request_.context.ops, request_.context.profile, request_.context.conversions}; }
 
-Status JointLine::add_devices(const Cluster& devices) {
+Status JointLine::add_devices(const Cluster& devices, const JointLines& others) {
   if (known_.contains(devices.devices())) return Done{};
-  Known known;
+  Known known{devices, meshes_of(devices, others), {}, {}, 0};
+  double fastest = kNoWaySeconds;
+  for (TriedMesh& mesh : known.tried) {
+    if (mesh.seconds > kNearMesh * fastest) continue;
+    if (Status status = look_at(mesh, known); !status) return status;
+    fastest = std::min(fastest, mesh.seconds);
+  }
+  sum_up(known);
+  known_.emplace(devices.devices(), std::move(known));
+  return Done{};
+}
+
+Result<bool> JointLine::add_far_meshes(std::int64_t devices) {
+  Known& known = known_.at(devices);
+  bool any = false;
+  for (TriedMesh& mesh : known.tried) {
+    if (mesh.is_looked_at) continue;
+    any = true;
+    if (Status status = look_at(mesh, known); !status) return status.error();
+  }
+  if (any) sum_up(known);
+  return any;
+}
+
+bool JointLine::has_far_meshes() const {
+  const auto is_far = [](const TriedMesh& mesh) { return !mesh.is_looked_at; };
+  return std::ranges::any_of(known_, [&](const auto& known) { return std::ranges::any_of(known.second.tried, is_far); });
+}
+
+// What is likely the fastest first. Nothing follows from larger parts where memory is the faster the less is asked of it, nor from a batch in one piece, whose backward reduces gradients too.
+std::vector<JointLine::TriedMesh> JointLine::meshes_of(const Cluster& devices, const JointLines& others) const {
+  const std::vector<TriedMesh>* known = nullptr;
+  double part = 1;  // of what they take in the fewest microbatches that tell most
+  for (const auto& [microbatches, line] : others) {
+    const bool tells = microbatches > 1 && microbatches < training_.microbatches && training_.microbatches % microbatches == 0 && line != nullptr && devices.device.memory_curve.sizes.empty();
+    if (!tells || !line->known_.contains(devices.devices())) continue;
+    known = &line->known_.at(devices.devices()).tried;
+    part = static_cast<double>(microbatches) / static_cast<double>(training_.microbatches);
+  }
+  std::vector<TriedMesh> meshes;
+  for (auto& [shape, batch_first] : shapes_of(devices)) {
+    meshes.push_back({std::move(shape), batch_first, 0, {}, false});
+    if (known == nullptr) continue;
+    TriedMesh& mesh = meshes.back();
+    const TriedMesh& larger = *std::ranges::find_if(*known, [&](const TriedMesh& other) { return other.shape == mesh.shape && other.batch_first == mesh.batch_first; });
+    mesh.seconds = part * larger.seconds;
+    mesh.least = larger.least;
+    for (LeastComputing& node : mesh.least) node = {part * node.forward_seconds, part * node.whole_seconds};
+  }
+  std::ranges::stable_sort(meshes, {}, &TriedMesh::seconds);
+  return meshes;
+}
+
+Status JointLine::look_at(TriedMesh& mesh, Known& known) {
   const SplitRequest request{context(), model_.shorter.units, request_.search, request_.pins, *solver_, lower_, !request_.solver.reads_model()};
+  mesh.is_looked_at = true;
+  mesh.least.assign(analysis_.graph->nodes.size(), kNoLeast);
+  mesh.seconds = kNoWaySeconds;
+  Result<std::optional<SplitWays>> ways = SplitWays::make(request, known.devices, mesh.shape, mesh.batch_first);
+  if (!ways) return ways.error();
+  if (!*ways) return Done{};
+  (*ways)->take_least(mesh.least);
+  known.meshes.push_back(meshes_.size());
+  meshes_.push_back({std::move(**ways), known.devices.devices(), mesh.batch_first});
+  add_ways(meshes_.size() - 1);
+  mesh.seconds = computing_seconds(meshes_.back());
+  return Done{};
+}
+
+void JointLine::sum_up(Known& known) const {
   std::vector<LeastComputing> least(analysis_.graph->nodes.size(), kNoLeast);
-  for (const auto& [shape, batch_first] : shapes_of(devices)) {
-    Result<std::optional<SplitWays>> ways = SplitWays::make(request, devices, shape, batch_first);
-    if (!ways) return ways.error();
-    if (!*ways) continue;
-    (*ways)->take_least(least);
-    known.meshes.push_back(meshes_.size());
-    meshes_.push_back({std::move(**ways), devices.devices(), batch_first});
-    add_ways(meshes_.size() - 1);
+  for (const TriedMesh& mesh : known.tried) {
+    for (std::size_t node = 0; node < mesh.least.size(); ++node) {
+      least[node].forward_seconds = std::min(least[node].forward_seconds, mesh.least[node].forward_seconds);
+      least[node].whole_seconds = std::min(least[node].whole_seconds, mesh.least[node].whole_seconds);
+    }
   }
   known.least = of_whole(least);
   rank_meshes(known);
-  known_.emplace(devices.devices(), std::move(known));
-  return Done{};
 }
 
 bool JointLine::has(std::int64_t devices) const {

@@ -34,6 +34,9 @@ struct JointModel {
   [[nodiscard]] bool is_small(const JointStagesRequest& request) const { return std::ssize(units.bound) <= request.most_searched_ops; }
 };
 
+class JointLine;
+using JointLines = std::map<std::int64_t, std::unique_ptr<JointLine>>;  // by microbatches
+
 class JointLine {
  public:
   // Both outlive it. Errors: those of cutting the batch and of analyze_model.
@@ -42,8 +45,13 @@ class JointLine {
   [[nodiscard]] std::int64_t microbatches() const { return training_.microbatches; }
   [[nodiscard]] const StageLine& line() const { return line_; }
 
-  // Looks for the fastest way on each mesh of these devices, once for each number of them. Errors: those of SplitWays::make.
-  Status add_devices(const Cluster& devices);
+  // Looks for the fastest way on each mesh of these devices, once for each number of them. Not on those that must be far from the fastest one by what a line of fewer microbatches knows: the whole of a
+  // batch takes no longer than all its parts one after the other. Errors: those of SplitWays::make.
+  Status add_devices(const Cluster& devices, const JointLines& others);
+  // On those too; true if there are any. Errors: the same.
+  Result<bool> add_far_meshes(std::int64_t devices);
+  // Whether there is a mesh on which nobody has looked.
+  [[nodiscard]] bool has_far_meshes() const;
   // Whether there is a way over so many.
   [[nodiscard]] bool has(std::int64_t devices) const;
   // By node of the whole model what so many devices compute it in at least.
@@ -65,8 +73,18 @@ class JointLine {
  private:
   JointLine(const JointStagesRequest& request, const JointModel& model, std::int64_t microbatches);
 
+  // A mesh, with what it takes at least: what it was found to take, or what follows from fewer microbatches.
+  struct TriedMesh {
+    std::vector<std::int64_t> shape;
+    bool batch_first = false;
+    double seconds = 0;                  // of all units; infinite: no way
+    std::vector<LeastComputing> least;   // by node of the short model
+    bool is_looked_at = false;
+  };
   // Over one number of devices.
   struct Known {
+    Cluster devices;
+    std::vector<TriedMesh> tried;
     std::vector<std::size_t> meshes;     // those near the fastest one, which is the first
     std::vector<LeastComputing> least;   // by node of the whole model
     double fastest_seconds = 0;
@@ -80,6 +98,10 @@ class JointLine {
 
   [[nodiscard]] PlanningContext context() const;
   [[nodiscard]] std::vector<std::pair<std::vector<std::int64_t>, bool>> shapes_of(const Cluster& devices) const;
+  [[nodiscard]] std::vector<TriedMesh> meshes_of(const Cluster& devices, const JointLines& others) const;
+  Status look_at(TriedMesh& mesh, Known& known);
+  // Brings what is known of all together up to date.
+  void sum_up(Known& known) const;
   [[nodiscard]] std::vector<LeastComputing> of_whole(const std::vector<LeastComputing>& least) const;
   [[nodiscard]] double computing_seconds(const SplitMesh& mesh) const;
   void rank_meshes(Known& known) const;

@@ -171,7 +171,7 @@ class JointStages::Impl {
     if (!devices) return refused(devices.error());
     const Result<JointLine*> line = line_of(pair.microbatches);
     if (!line) return refused(line.error());
-    if (Status status = (*line)->add_devices(devices->cluster(0)); !status) return refused(status.error());
+    if (Status status = (*line)->add_devices(devices->cluster(0), lines_); !status) return refused(status.error());
     const std::int64_t each = devices->devices(0);
     if (!(*line)->has(each)) return refused(bad_input("no mesh of " + std::to_string(each) + " devices has a strategy for each op"));
     return try_schedules(**line, pair, *devices);
@@ -373,7 +373,7 @@ class JointStages::Impl {
     std::set<std::int64_t> numbers;
     for (const DeviceRange& range : ranges) {
       if (is_given()) {
-        if (Status status = made.line->add_devices(cluster_part(request_.cluster, range.count).value()); !status && status.error().code != ErrorCode::bad_input) return status.error();
+        if (Status status = made.line->add_devices(cluster_part(request_.cluster, range.count).value(), lines_); !status && status.error().code != ErrorCode::bad_input) return status.error();
       }
       if (!made.line->has(range.count)) continue;
       made.ranges.push_back(range);
@@ -450,6 +450,9 @@ class JointStages::Impl {
     if (hopeless_ > 0) {
       left_out_.push_back(std::to_string(hopeless_) + " pairs of a number of stages and of microbatches for which devices, each as fast as one alone or as in fewer microbatches, would take longer than what is expected of the best");
     }
+    if (std::ranges::any_of(lines_, [](const auto& line) { return line.second != nullptr && line.second->has_far_meshes(); })) {
+      left_out_.emplace_back("where something fits, meshes on which fewer microbatches take far longer than on the fastest one");
+    }
     if (request_.mesh.empty() && !is_small()) left_out_.emplace_back("meshes of three axes whose first one shards anything but the batch");
     if (!request_.unlike_stages.empty()) {
       const auto [least, most] = std::ranges::minmax(request_.unlike_stages);
@@ -467,7 +470,7 @@ class JointStages::Impl {
   double seconds_ = 0;  // of a step on one device
   double best_seconds_ = kNothing;
   std::size_t hopeless_ = 0;
-  std::map<std::int64_t, std::unique_ptr<JointLine>> lines_;  // by microbatches
+  JointLines lines_;
   std::vector<StageTrial> trials_;
   std::vector<std::pair<StageChoice, FoundCut>> found_;
   std::vector<std::string> left_out_;
