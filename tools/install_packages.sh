@@ -8,7 +8,7 @@ set -eu
 # Python for the architecture checks. HiGHS (tools/install_highs.sh) and PyTorch go into virtual environments. nm comes with
 # g++'s binutils.
 build="g++ make cmake ninja-build ccache pkg-config libboost1.74-dev liblpsolve55-dev coinor-libcbc-dev libtomlplusplus-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 python3-venv
+  libcli11-dev nlohmann-json3-dev libmimalloc-dev libzip-dev libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev python3 python3-venv
   binutils libopenmpi-dev openmpi-bin"
 lint="$build clang-format clang-tidy"
 torch="$build"
