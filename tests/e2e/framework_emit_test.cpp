@@ -9,6 +9,7 @@
 #include "plan_reading.h"
 #include "planned_program.h"
 #include "printed_json.h"
+#include "quick_search.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -24,16 +25,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kFast = " --set search.step_rounds=0 --set search.sure=false ";
-
 class FrameworkEmit : public test::FolderTest {
  protected:
   Json plan(const std::string& model, const std::string& cluster, const std::string& options) const {
-    return json_of(run_program("plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml --format json -o " + path("plan.json") + kFast + options));
+    return json_of(run_program("plan " SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml --format json -o " + path("plan.json") + test::kQuickSearch + options));
   }
   // What is written, which bash and Python can read.
   [[nodiscard]] std::string emitted(const std::string& backend, const std::string& options = "") const {
-    const Outcome outcome = run_program("emit " + path("plan.json") + " --backend " + backend + " -o " + path("out") + kFast + options);
+    const Outcome outcome = run_program("emit " + path("plan.json") + " --backend " + backend + " -o " + path("out") + test::kQuickSearch + options);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     const std::string file = path(backend == "megatron" ? "out/megatron_args.sh" : "out/torchtitan_config.py");
     const Outcome parsed = run_command((backend == "megatron" ? "bash -n " : "python3 -m py_compile ") + file);
@@ -41,7 +40,7 @@ class FrameworkEmit : public test::FolderTest {
     return read(file);
   }
   [[nodiscard]] std::string refusal(const std::string& backend) const {
-    const Outcome outcome = run_program("emit " + path("plan.json") + " --backend " + backend + kFast);
+    const Outcome outcome = run_program("emit " + path("plan.json") + " --backend " + backend + test::kQuickSearch);
     EXPECT_EQ(outcome.exit_code, 2);
     return outcome.errors;
   }

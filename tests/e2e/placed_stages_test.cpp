@@ -8,6 +8,7 @@
 #include "folder_test.h"
 #include "planned_pipeline.h"
 #include "printed_json.h"
+#include "quick_search.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -17,17 +18,14 @@ using host::Json;
 using test::Outcome;
 using test::integer;
 using test::json_of;
+using test::by_inter;
 using test::list;
 using test::real;
 using test::run_program;
+using test::tiny_on;
 using test::verify_and_simulate;
 using testing::AllOf;
 using testing::HasSubstr;
-
-const char* const kQuick = " --set search.step_rounds=0 --set search.sure=false ";
-
-std::string given(const std::string& model, const std::string& cluster) { return SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml" + kQuick; }
-std::string inter(const std::string& id) { return "--set 'search.inter=\"" + id + "\"' "; }
 
 class PlacedStages : public test::FolderTest {
  protected:
@@ -36,7 +34,7 @@ class PlacedStages : public test::FolderTest {
     EXPECT_EQ(outcome.exit_code, exit_code) << command;
     return outcome.errors;
   }
-  static std::string small(const std::string& options) { return "plan " + given("gpt2_tiny", "slow4_far") + options; }
+  static std::string small(const std::string& options) { return "plan " + tiny_on("gpt2_tiny", "slow4_far") + options; }
 };
 
 std::int64_t ranks_of(const Json& planned) {
@@ -61,7 +59,7 @@ class Placed : public PlacedStages, public testing::WithParamInterface<PlacedCas
 // The stages are the solver's, all devices have one, and the plan computes what one device computes, in what was predicted to the byte.
 TEST_P(Placed, ComputesWhatOneDeviceComputes) {
   const PlacedCase& here = GetParam();
-  const std::string file = path("plan.json"), again = path("again.json"), command = "plan " + given(here.model, here.cluster) + inter(here.inter) + here.options + " -o ";
+  const std::string file = path("plan.json"), again = path("again.json"), command = "plan " + tiny_on(here.model, here.cluster) + by_inter(here.inter) + here.options + " -o ";
   const Json planned = json_of(run_program(command + file + " --format json"));
   ASSERT_EQ(run_program(command + again).exit_code, 0);
   EXPECT_EQ(read(file), read(again));
@@ -98,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Solvers, Placed,
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(PlacedStages, AreComparedWithAJointSearch) {
-  const Json table = json_of(run_program("compare " + given("gpt2_tiny", "slow4_far") + "--inter joint,pipedream,piper,max_load --format json"));
+  const Json table = json_of(run_program("compare " + tiny_on("gpt2_tiny", "slow4_far") + "--inter joint,pipedream,piper,max_load --format json"));
   const Json::Array& rows = list(table, "inter");
   ASSERT_EQ(rows.size(), 4U);
   const char* inters[] = {"joint", "pipedream", "piper", "max_load"};
@@ -107,20 +105,20 @@ TEST_F(PlacedStages, AreComparedWithAJointSearch) {
     EXPECT_TRUE(std::get<bool>(rows[i].find("verified")->value())) << inters[i];
     EXPECT_EQ(std::holds_alternative<std::nullptr_t>(rows[i].find("step_lower_bound_seconds")->value()), i > 0) << inters[i];
     if (i == 0) continue;
-    EXPECT_EQ(real(rows[i], "step_seconds"), real(json_of(run_program(small(inter(inters[i]) + "--format json"))), "step_seconds")) << inters[i];
+    EXPECT_EQ(real(rows[i], "step_seconds"), real(json_of(run_program(small(by_inter(inters[i]) + "--format json"))), "step_seconds")) << inters[i];
   }
 }
 
 // Six stages are as good as eight for max_load, which leaves two devices idle: they are used as far as that costs nothing, and a plan says so.
 TEST_F(PlacedStages, IdleDevicesAreUsed) {
   const std::string file = path("plan.json");
-  const Json planned = json_of(run_program("plan " + given("gpt2_deep_tiny", "slow8_far") + inter("max_load") + "--format json -o " + file));
+  const Json planned = json_of(run_program("plan " + tiny_on("gpt2_deep_tiny", "slow8_far") + by_inter("max_load") + "--format json -o " + file));
   EXPECT_EQ(ranks_of(planned), 8);
   EXPECT_THAT(read(file), HasSubstr("it leaves 2 devices idle, for which stages were cut in two"));
 }
 
 TEST_F(PlacedStages, WhatIsGivenStays) {
-  const Json planned = json_of(run_program(small(inter("piper") + "--set train.microbatches=2 --set 'search.schedule=\"gpipe\"' --format json")));
+  const Json planned = json_of(run_program(small(by_inter("piper") + "--set train.microbatches=2 --set 'search.schedule=\"gpipe\"' --format json")));
   for (const Json& trial : list(*planned.find("stage_search"), "combinations")) {
     if (std::get<std::string>(trial.find("state")->value()) != "planned") continue;
     EXPECT_EQ(integer(trial, "microbatches"), 2);
@@ -132,30 +130,30 @@ TEST_F(PlacedStages, WhatIsGivenStays) {
 // Layers of one stage have unlike layouts, and where memory binds some of them run again.
 TEST_F(PlacedStages, EntriesOfAMenuAreMixed) {
   const std::string file = path("plan.json");
-  ASSERT_EQ(run_program(small(inter("galvatron") + "-o " + file)).exit_code, 0);
+  ASSERT_EQ(run_program(small(by_inter("galvatron") + "-o " + file)).exit_code, 0);
   EXPECT_THAT(read(file), AllOf(HasSubstr("tp 4 for 1 part, sdp 2 x tp 2 for "), HasSubstr(" s for a step of 1 microbatch")));
-  ASSERT_EQ(run_program(small(inter("galvatron") + "--memory-budget 150KiB --set 'search.recompute=\"blocks\"' -o " + file)).exit_code, 0);
+  ASSERT_EQ(run_program(small(by_inter("galvatron") + "--memory-budget 150KiB --set 'search.recompute=\"blocks\"' -o " + file)).exit_code, 0);
   EXPECT_THAT(read(file), HasSubstr("tp 2 for 5 parts, tp 2, run again for 2 parts"));
 }
 
 TEST_F(PlacedStages, RefuseByName) {
-  EXPECT_THAT(refusal(small(inter("pipedraem"))), HasSubstr("\"inter\" in [search] can't be \"pipedraem\"; did you mean \"pipedream\"?"));
-  EXPECT_THAT(refusal(small(inter("nobody") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
-  EXPECT_THAT(refusal(small(inter("piper") + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"piper\" in [search] decides"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"piper\" in [search] decides"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--set search.batch_axes=0")), HasSubstr("\"batch_axes\" in [search] is what"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is what"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--set 'pins.\"inner.transformer.h.1\"=\"stage 1\"'")), HasSubstr("the stage of a module is what"));
-  EXPECT_THAT(refusal(small(inter("galvatron") + "--set 'search.weights=\"sharded\"'")), HasSubstr("\"weights\" in [search] is what inter = \"galvatron\" in [search] decides for each layer"));
-  EXPECT_THAT(refusal(small(inter("galvatron") + "--memory-budget 20KiB"), 3), HasSubstr("1 microbatch: no stages fit: no entries of the menus for 1, 2, 4 stages"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--top 2")), HasSubstr("inter = \"piper\" in [search] chooses their number"));
-  EXPECT_THAT(refusal(small(inter("pipedream") + "--set 'search.schedule=\"interleaved\"'")), AllOf(HasSubstr("none of its stages can be planned:\n  "), HasSubstr("which cuts each stage into 2 chunks")));
-  EXPECT_THAT(refusal("plan " + given("t5_tiny", "slow8") + inter("pipedream")), HasSubstr("its stages have 3, 5 replicas, which can't all share a microbatch of a batch of 8 evenly"));
-  EXPECT_THAT(refusal(small(inter("pipedream") + "--memory-budget 100KiB"), 3), HasSubstr("stage 0 of 3: no plan fits into 100 KiB per device"));
-  EXPECT_THAT(refusal(small(inter("max_load") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
-  EXPECT_THAT(refusal(small(inter("reinforce") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
-  EXPECT_THAT(refusal(small(inter("reinforce") + "--set search.reinforce.steps=0")), HasSubstr("steps must be at least 1, not 0"));
-  EXPECT_THAT(refusal(small(inter("piper") + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has 1024 bytes"));
+  EXPECT_THAT(refusal(small(by_inter("pipedraem"))), HasSubstr("\"inter\" in [search] can't be \"pipedraem\"; did you mean \"pipedream\"?"));
+  EXPECT_THAT(refusal(small(by_inter("nobody") + "--set train.microbatches=2")), HasSubstr("known are \"none\", \"grid\", \"joint\", \"manual\", "));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"piper\" in [search] decides"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"piper\" in [search] decides"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--set search.batch_axes=0")), HasSubstr("\"batch_axes\" in [search] is what"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--set search.expert_axes=0")), HasSubstr("\"expert_axes\" in [search] is what"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--set 'pins.\"inner.transformer.h.1\"=\"stage 1\"'")), HasSubstr("the stage of a module is what"));
+  EXPECT_THAT(refusal(small(by_inter("galvatron") + "--set 'search.weights=\"sharded\"'")), HasSubstr("\"weights\" in [search] is what inter = \"galvatron\" in [search] decides for each layer"));
+  EXPECT_THAT(refusal(small(by_inter("galvatron") + "--memory-budget 20KiB"), 3), HasSubstr("1 microbatch: no stages fit: no entries of the menus for 1, 2, 4 stages"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--top 2")), HasSubstr("inter = \"piper\" in [search] chooses their number"));
+  EXPECT_THAT(refusal(small(by_inter("pipedream") + "--set 'search.schedule=\"interleaved\"'")), AllOf(HasSubstr("none of its stages can be planned:\n  "), HasSubstr("which cuts each stage into 2 chunks")));
+  EXPECT_THAT(refusal("plan " + tiny_on("t5_tiny", "slow8") + by_inter("pipedream")), HasSubstr("its stages have 3, 5 replicas, which can't all share a microbatch of a batch of 8 evenly"));
+  EXPECT_THAT(refusal(small(by_inter("pipedream") + "--memory-budget 100KiB"), 3), HasSubstr("stage 0 of 3: no plan fits into 100 KiB per device"));
+  EXPECT_THAT(refusal(small(by_inter("max_load") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
+  EXPECT_THAT(refusal(small(by_inter("reinforce") + "--memory-budget 100KiB"), 3), HasSubstr("1 microbatch: no stages fit: 4 accelerators of 102400 bytes"));
+  EXPECT_THAT(refusal(small(by_inter("reinforce") + "--set search.reinforce.steps=0")), HasSubstr("steps must be at least 1, not 0"));
+  EXPECT_THAT(refusal(small(by_inter("piper") + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has 1024 bytes"));
 }
 
 // --- a third party's ---
@@ -163,12 +161,12 @@ TEST_F(PlacedStages, RefuseByName) {
 TEST_F(PlacedStages, AThirdPartysPluginIsOneMore) {
   const std::string with = "--set 'plugins.paths=[\"" FIXTURE_FOLDER "\"]' ";
   const std::string file = path("plan.json");
-  const Json planned = json_of(run_program(small(with + inter("halves") + "--format json -o " + file)));
+  const Json planned = json_of(run_program(small(with + by_inter("halves") + "--format json -o " + file)));
   ASSERT_EQ(list(planned, "stages").size(), 2U);
   for (const Json& stage : list(planned, "stages")) EXPECT_EQ(list(stage, "devices").size(), 2U);
   EXPECT_THAT(read(file), HasSubstr("Stages by halves: heuristic for its own problem (two halves)"));
   verify_and_simulate(file, planned, 4);  // for which the plugin is no longer needed
-  EXPECT_THAT(refusal(small(with + inter("puzzled"))), HasSubstr("inter = \"puzzled\" in [search]: that solver knows none of the problems that are made of a model"));
+  EXPECT_THAT(refusal(small(with + by_inter("puzzled"))), HasSubstr("inter = \"puzzled\" in [search]: that solver knows none of the problems that are made of a model"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "folder_test.h"
 #include "planned_pipeline.h"
 #include "printed_json.h"
+#include "quick_search.h"
 #include "run_program.h"
 
 namespace meshwright {
@@ -19,17 +20,14 @@ using host::Json;
 using test::Outcome;
 using test::integer;
 using test::json_of;
+using test::by_inter;
 using test::list;
 using test::real;
 using test::run_program;
+using test::tiny_on;
 using test::verify_and_simulate;
 using testing::AllOf;
 using testing::HasSubstr;
-
-const char* const kQuickSteps = " --set search.step_rounds=0 --set search.sure=false ";
-
-std::string of_model(const std::string& model, const std::string& cluster) { return SOURCE_FOLDER "/tests/models/" + model + ".pt2 --cluster " TEST_FOLDER "/" + cluster + ".toml" + kQuickSteps; }
-std::string by(const std::string& id) { return "--set 'search.inter=\"" + id + "\"' "; }
 
 class PlacedSteps : public test::FolderTest {
  protected:
@@ -38,7 +36,7 @@ class PlacedSteps : public test::FolderTest {
     EXPECT_EQ(outcome.exit_code, exit_code) << command;
     return outcome.errors;
   }
-  static std::string tiny(const std::string& options) { return "plan " + of_model("gpt2_tiny", "slow4_far") + options; }
+  static std::string tiny(const std::string& options) { return "plan " + tiny_on("gpt2_tiny", "slow4_far") + options; }
 };
 
 struct StepsCase {
@@ -56,7 +54,7 @@ class StepsOfModels : public PlacedSteps, public testing::WithParamInterface<Ste
 // The stages are the solver's, all devices have one, and the plan computes what one device computes, in what was predicted to the byte.
 TEST_P(StepsOfModels, ComputeWhatOneDeviceComputes) {
   const StepsCase& here = GetParam();
-  const std::string file = path("plan.json"), again = path("again.json"), command = "plan " + of_model(here.model, here.cluster) + by(here.inter) + here.options + " -o ";
+  const std::string file = path("plan.json"), again = path("again.json"), command = "plan " + tiny_on(here.model, here.cluster) + by_inter(here.inter) + here.options + " -o ";
   const Json planned = json_of(run_program(command + file + " --format json"));
   ASSERT_EQ(run_program(command + again).exit_code, 0);
   EXPECT_EQ(read(file), read(again));
@@ -82,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Solvers, StepsOfModels, testing::Values(StepsCase{"Alpa
                                          StepsCase{"DappleTight", "dapple", "gpt2_tiny", "slow4_far", {1, 1, 1, 1}, "--memory-budget 210KiB --set 'search.recompute=\"free\"' "}), [](const auto& info) { return info.param.name; });
 
 TEST_F(PlacedSteps, AreComparedWithAJointSearch) {
-  const Json table = json_of(run_program("compare " + of_model("gpt2_tiny", "slow4_far") + "--inter joint,alpa,dapple --format json"));
+  const Json table = json_of(run_program("compare " + tiny_on("gpt2_tiny", "slow4_far") + "--inter joint,alpa,dapple --format json"));
   const Json::Array& rows = list(table, "inter");
   ASSERT_EQ(rows.size(), 3U);
   const char* inters[] = {"joint", "alpa", "dapple"};
@@ -91,25 +89,25 @@ TEST_F(PlacedSteps, AreComparedWithAJointSearch) {
     EXPECT_TRUE(std::get<bool>(rows[i].find("verified")->value())) << inters[i];
     EXPECT_EQ(std::holds_alternative<std::nullptr_t>(rows[i].find("step_lower_bound_seconds")->value()), i > 0) << inters[i];
     if (i == 0) continue;
-    EXPECT_EQ(real(rows[i], "step_seconds"), real(json_of(run_program(tiny(by(inters[i]) + "--format json"))), "step_seconds")) << inters[i];
+    EXPECT_EQ(real(rows[i], "step_seconds"), real(json_of(run_program(tiny(by_inter(inters[i]) + "--format json"))), "step_seconds")) << inters[i];
   }
 }
 
 TEST_F(PlacedSteps, MicrobatchesThatAreGivenStay) {
-  const Json planned = json_of(run_program(tiny(by("alpa") + "--set train.microbatches=2 --format json")));
+  const Json planned = json_of(run_program(tiny(by_inter("alpa") + "--set train.microbatches=2 --format json")));
   for (const Json& trial : list(*planned.find("stage_search"), "combinations")) EXPECT_EQ(integer(trial, "microbatches"), 2);
 }
 
 // Of eight near devices Alpa makes a mesh of two axes, over one of which weights are sharded; DAPPLE's replicas are on one axis.
 TEST_F(PlacedSteps, DapplesStagesAreReplicatedAlone) {
-  const auto mesh = [](const char* id) { return std::get<std::string>(json_of(run_program("plan " + of_model("gpt2_tiny", "slow8") + by(id) + "--format json")).find("mesh")->value()); };
+  const auto mesh = [](const char* id) { return std::get<std::string>(json_of(run_program("plan " + tiny_on("gpt2_tiny", "slow8") + by_inter(id) + "--format json")).find("mesh")->value()); };
   EXPECT_EQ(mesh("alpa"), "2x4");
   EXPECT_EQ(mesh("dapple"), "8");
 }
 
 // Where stages do not fit when they are planned, the solver is asked for such as hold less.
 TEST_F(PlacedSteps, AreAskedForAgainWithLessMemory) {
-  const Json planned = json_of(run_program(tiny(by("alpa") + "--memory-budget 172KiB --set 'search.recompute=\"free\"' --format json")));
+  const Json planned = json_of(run_program(tiny(by_inter("alpa") + "--memory-budget 172KiB --set 'search.recompute=\"free\"' --format json")));
   const Json::Array& trials = list(*planned.find("stage_search"), "combinations");
   ASSERT_GE(trials.size(), 2U);
   EXPECT_EQ(integer(trials[trials.size() - 2], "stages"), 3);
@@ -120,12 +118,12 @@ TEST_F(PlacedSteps, AreAskedForAgainWithLessMemory) {
 TEST_F(PlacedSteps, RefuseByName) {
   for (const char* id : {"alpa", "dapple"}) {
     const std::string inter = id;
-    EXPECT_THAT(refused(tiny(by(id) + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"" + inter + "\" in [search] decides"));
-    EXPECT_THAT(refused(tiny(by(id) + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"" + inter + "\" in [search] decides"));
-    EXPECT_THAT(refused(tiny(by(id) + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has"));
+    EXPECT_THAT(refused(tiny(by_inter(id) + "--set search.stages=2")), HasSubstr("\"stages\" in [search] is what inter = \"" + inter + "\" in [search] decides"));
+    EXPECT_THAT(refused(tiny(by_inter(id) + "--mesh 4")), HasSubstr("the mesh of each stage is what inter = \"" + inter + "\" in [search] decides"));
+    EXPECT_THAT(refused(tiny(by_inter(id) + "--memory-budget 1KiB"), 3), HasSubstr("on each device; a device has"));
   }
-  EXPECT_THAT(refused(tiny(by("dapple") + "--set 'search.schedule=\"interleaved\"'")), HasSubstr("which cuts each stage into 2 chunks"));
-  EXPECT_THAT(refused("plan " + of_model("gpt2_tiny", "unlike8") + by("alpa")), HasSubstr("inter = \"alpa\" in [search] is of equal devices so far"));
+  EXPECT_THAT(refused(tiny(by_inter("dapple") + "--set 'search.schedule=\"interleaved\"'")), HasSubstr("which cuts each stage into 2 chunks"));
+  EXPECT_THAT(refused("plan " + tiny_on("gpt2_tiny", "unlike8") + by_inter("alpa")), HasSubstr("inter = \"alpa\" in [search] is of equal devices so far"));
 }
 
 }  // namespace

@@ -18,8 +18,6 @@ struct PlannedProgram {
   Program program;
 };
 
-inline std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
-
 // A cluster file with as many devices as the mesh.
 inline std::string cluster_of(const std::string& mesh) {
   std::int64_t devices = 1;

@@ -17,6 +17,7 @@ inline const std::vector<std::string>& examples() {
 }
 
 inline std::string example(const std::string& name) { return SOURCE_FOLDER "/examples/" + name + ".pt2"; }
+inline std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
 inline std::string cluster(const std::string& name) { return SOURCE_FOLDER "/configs/clusters/" + name + ".toml"; }
 
 inline host::PluginHost open_host(const std::vector<std::string>& overrides = {}) {

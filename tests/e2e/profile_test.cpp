@@ -29,9 +29,8 @@ using test::Outcome;
 using test::integer;
 using test::run_program;
 using test::scratch;
+using test::tiny;
 using testing::HasSubstr;
-
-std::string tiny_model(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
 
 std::string plan_for_profile(const std::string& model, const std::string& cluster, const std::string& options = "") {
   std::string file = scratch("plan.json");
@@ -85,9 +84,9 @@ void expect_adds_up(const Program& program) {
 class Profile : public testing::TestWithParam<const char*> {};
 
 TEST_P(Profile, OfAModelHasThePeakOfOneDevice) {
-  const Json profile = json_of("profile " + tiny_model(GetParam()));
+  const Json profile = json_of("profile " + tiny(GetParam()));
   expect_consistent(profile);
-  const std::string file = plan_for_profile(tiny_model(GetParam()), "a100x1");
+  const std::string file = plan_for_profile(tiny(GetParam()), "a100x1");
   EXPECT_EQ(integer(profile, "peak_bytes"), integer(json_of("simulate " + file), "peak_bytes"));
   const Json verified = json_of("verify " + file);
   EXPECT_EQ(integer(profile, "peak_bytes"), integer(verified, "peak_bytes_measured"));
@@ -96,7 +95,7 @@ TEST_P(Profile, OfAModelHasThePeakOfOneDevice) {
 TEST_P(Profile, OfAPlanHasThePeakOfItsRanks) {
   for (const char* options :
        {"--mesh 8", "--mesh 2x4 --set train.optimizer=sgd", "--mesh 2x4 --set search.weights=sharded"}) {
-    const std::string file = plan_for_profile(tiny_model(GetParam()), "slow8", options);
+    const std::string file = plan_for_profile(tiny(GetParam()), "slow8", options);
     const Json profile = json_of("profile " + file);
     expect_consistent(profile);
     EXPECT_EQ(integer(profile, "devices"), 8);
@@ -112,7 +111,7 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   Result<host::ProgramTools> tools = host::open_passes(host, {});
   ASSERT_TRUE(tools.ok());
   tools->profile = any_profile();
-  const Result<TrainedModel> model = read_model(tiny_model(GetParam()), *frontend, *tools->ops, host.config().model, host.config().train);
+  const Result<TrainedModel> model = read_model(tiny(GetParam()), *frontend, *tools->ops, host.config().model, host.config().train);
   ASSERT_TRUE(model.ok());
   const Result<ModelAnalysis> analysis = analyze_model(model->graph, *tools->ops);
   ASSERT_TRUE(analysis.ok());
@@ -123,7 +122,7 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
   expect_adds_up(*program);
   ASSERT_TRUE(analysis->backward);
   EXPECT_EQ(memory_profile(*program).saved_bytes, saved_bytes(analysis->backward->training, *tools->ops));
-  const Result<Plan> spread = host::read_plan(plan_for_profile(tiny_model(GetParam()), "slow8", "--mesh 2x4"), *tools->ops);
+  const Result<Plan> spread = host::read_plan(plan_for_profile(tiny(GetParam()), "slow8", "--mesh 2x4"), *tools->ops);
   ASSERT_TRUE(spread.ok());
   const Result<host::ProgramTools> its_tools = host::open_tools(host, *spread);
   ASSERT_TRUE(its_tools.ok());
@@ -134,7 +133,7 @@ TEST_P(Profile, AddsUpAtEveryInstruction) {
 
 // What a node's forward leaves for the backward is what is saved, but for inputs.
 TEST_P(Profile, NodesAddUpToWhatIsSaved) {
-  const Json profile = json_of("profile " + tiny_model(GetParam()));
+  const Json profile = json_of("profile " + tiny(GetParam()));
   const std::int64_t by_nodes = sum_of(array(profile, "nodes"), "saved_bytes"), saved = integer(profile, "saved_bytes");
   EXPECT_LE(by_nodes, saved);
   EXPECT_GT(by_nodes, saved / 2);
@@ -167,7 +166,7 @@ TEST(ProfileProgram, PrintsOneObjectWithTheNamesThatScriptsRelyOn) {
 }
 
 TEST(ProfileProgram, IsPartOfTheSimulation) {
-  const std::string file = plan_for_profile(tiny_model("gpt2_tiny"), "slow8", "--mesh 2x4");
+  const std::string file = plan_for_profile(tiny("gpt2_tiny"), "slow8", "--mesh 2x4");
   const std::string profile = run_program("profile " + file).output,
                     simulation = run_program("simulate " + file).output;
   const std::size_t at = profile.find("Peak ");
@@ -178,7 +177,7 @@ TEST(ProfileProgram, IsPartOfTheSimulation) {
 }
 
 TEST(ProfileProgram, TakesTheTrainingSettings) {
-  const std::string model = "profile " + tiny_model("gpt2_tiny");
+  const std::string model = "profile " + tiny("gpt2_tiny");
   const std::int64_t parameters = integer(json_of(model), "parameter_bytes");
   EXPECT_EQ(integer(json_of(model + " --set train.optimizer=sgd"), "optimizer_bytes"), 0);
   EXPECT_EQ(integer(json_of(model + " --set train.optimizer=momentum"), "optimizer_bytes"), parameters);
@@ -254,9 +253,9 @@ TEST(ProfileProgram, RefusesWhatItCantProfile) {
       {SOURCE_FOLDER "/configs/clusters/h100x8.toml", "a model, or a file that `plan -o` wrote"},
       {SOURCE_FOLDER "/tests/models", "is no regular file"},
       {SOURCE_FOLDER "/tests/models/gpt2_17_tiny.onnx", "--set model.loss="},
-      {tiny_model("mlp_tiny") + " --nodes some", "a number of rows, or all"},
-      {tiny_model("mlp_tiny") + " --set train.optimizer=adamm", "adam"},
-      {tiny_model("mlp_tiny") + " --config " + scratch("missing.toml"), "missing.toml"},
+      {tiny("mlp_tiny") + " --nodes some", "a number of rows, or all"},
+      {tiny("mlp_tiny") + " --set train.optimizer=adamm", "adam"},
+      {tiny("mlp_tiny") + " --config " + scratch("missing.toml"), "missing.toml"},
   };
   for (const auto& [input, said] : said_of) {
     const Outcome outcome = run_program("profile " + input + " --svg " + drawing);
@@ -268,7 +267,7 @@ TEST(ProfileProgram, RefusesWhatItCantProfile) {
 }
 
 TEST(ProfileProgram, WritesNoDrawingWhereNoneCanBe) {
-  const Outcome outcome = run_program("profile " + tiny_model("mlp_tiny") + " --svg /proc/none/memory.svg");
+  const Outcome outcome = run_program("profile " + tiny("mlp_tiny") + " --svg /proc/none/memory.svg");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("/proc/none/memory.svg"));
   EXPECT_EQ(outcome.output, "");

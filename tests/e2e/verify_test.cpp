@@ -23,6 +23,7 @@ using test::integer;
 using test::json_of;
 using test::run_program;
 using test::scratch;
+using test::tiny;
 using testing::HasSubstr;
 
 std::string plan(const std::string& model, const std::string& cluster, const std::string& options = "") {
@@ -33,7 +34,6 @@ std::string plan(const std::string& model, const std::string& cluster, const std
   return file;
 }
 
-std::string tiny(const std::string& name) { return SOURCE_FOLDER "/tests/models/" + name + ".pt2"; }
 
 void expect_equal(const Json& json) {
   EXPECT_TRUE(std::get<bool>(json.find("equal")->value()));

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "joint_line.h"
-#include "meshwright/program_pass.h"
 #include "program_bench.h"
 
 namespace meshwright::test {
@@ -53,7 +52,7 @@ class FarMeshesOf : public testing::TestWithParam<const char*> {
       .unlike_stages = {},
       .schedules = {},
       .schedule = nullptr,
-      .lower = [this](const Plan& plan, const PlanningContext& context) { return make_program(plan, context, {tools_.parameter_shard.get(), tools_.communication.get(), tools_.reshape.get()}); }};
+      .lower = [this](const Plan& plan, const PlanningContext& context) { return host::make_program(plan, context, tools_); }};
   const JointModel model_ = JointModel::make(request_).value();
 };
 
