@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -79,12 +78,17 @@ class ComparisonOfPrograms(unittest.TestCase):
         self.assertEqual(equal.worst({"a": numbers(1, 2), "b": numbers(1, 2)}, wanted), (INF, "c (missing)"))
         self.assertEqual(equal.worst({**wanted, "a": numbers(1, 2.5)}, wanted), (0.25, "a"))
 
-    def test_ends_ranks_that_hang_and_fails(self):
-        sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            self.assertEqual(equal.waited(sleeping, limit_seconds=0.5), 1)
-        self.assertIn("did not end in 0.5 s", said.getvalue())
-        self.assertEqual(equal.waited([sys.executable, "-c", "raise SystemExit(3)"], limit_seconds=60), 3)
+    def test_ends_ranks_that_hang(self):
+        def ended(work: str, seconds: float) -> tuple[int, str]:
+            ranks = f"import sys, time, forked\nsys.exit(forked.on_ranks(2, lambda: {work}, {seconds}))"
+            done = subprocess.run([sys.executable, "-c", ranks], cwd=HERE.parent / "torch", capture_output=True, text=True)
+            return done.returncode, done.stdout
+
+        self.assertEqual(ended("0", 60), (0, ""))
+        code, said = ended("3", 60)
+        self.assertEqual((code, "[3, 3]" in said), (1, True), said)
+        code, said = ended("time.sleep(600)", 0.5)
+        self.assertEqual((code, "did not end in 0.5 s" in said, "[None, None]" in said), (1, True, True), said)
 
 
 class TrainedProgram(unittest.TestCase):

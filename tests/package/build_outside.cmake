@@ -1,5 +1,5 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DFLAGS=... -P build_outside.cmake
-# -DPYTHON=... instead of -DBUILD=...: of the package that its pip makes of the source, with -DUNITY=ON as CMAKE_UNITY_BUILD does.
+# -DPYTHON=... instead of -DBUILD=...: of the package that its pip makes of the source, with UNITY and ARCHITECTURES as in the build beside it.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   if(NOT code EQUAL 0)
@@ -33,9 +33,7 @@ set(plugin ${WORK}/template/bin/plugins/intra/cheapest_node.so)
 
 if(PYTHON)
   set(ENV{CXX} ${COMPILER})
-  if(UNITY)
-    set(ENV{CMAKE_ARGS} -DCMAKE_UNITY_BUILD=ON)
-  endif()
+  set(ENV{CMAKE_ARGS} "-DCMAKE_UNITY_BUILD=${UNITY} -DCMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES}")
   run(${PYTHON} -m pip install --quiet --disable-pip-version-check --no-deps --target ${WORK}/package ${SOURCE})
   set(ENV{PYTHONPATH} ${WORK}/package)
   run(${PYTHON} -c "import torch, meshwright\nmodel = meshwright.autoparallelize(torch.nn.Linear(8, 4), (torch.ones(2, 8),))\nprint(*model(torch.ones(2, 8)).shape)")

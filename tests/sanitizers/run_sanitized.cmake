@@ -1,4 +1,4 @@
-# Builds TARGET in BUILD with PRESET, and runs those tests whose names match TESTS, JOBS at once. Skips, saying so, where COMPILER
+# Builds TARGET in BUILD with OPTIONS, and runs those tests whose names match TESTS, JOBS at once. Skips, saying so, where COMPILER
 # can't make or the machine can't run a program with FLAGS.
 cmake_minimum_required(VERSION 3.25)
 
@@ -39,18 +39,13 @@ function(run what)
   execute_process(COMMAND ${launch} ${ARGN} WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE failed)
   string(TIMESTAMP end %s)
   math(EXPR seconds "${end} - ${start}")
-  message("${PRESET}: ${what} took ${seconds} s")
+  message("${NAME}: ${what} took ${seconds} s")
   if(failed)
-    message(FATAL_ERROR "${PRESET}: ${what} failed: ${ARGN}")
+    message(FATAL_ERROR "${NAME}: ${what} failed: ${ARGN}")
   endif()
 endfunction()
 
-# Each source by itself, as a missing include would have it.
-set(unity "")
-if(NIGHTLY)
-  set(unity -DCMAKE_UNITY_BUILD=OFF)
-endif()
-run(configuring ${CMAKE_COMMAND} --preset ${PRESET} -S ${SOURCE} -B ${BUILD} -G ${GENERATOR}
-    ${unity} -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON -DMESHWRIGHT_NIGHTLY=${NIGHTLY} --log-level=WARNING)
+run(configuring ${CMAKE_COMMAND} ${OPTIONS} -S ${SOURCE} -B ${BUILD} -G ${GENERATOR}
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DBUILD_TESTING=ON --log-level=WARNING)
 run(compiling ${CMAKE_COMMAND} --build ${BUILD} --parallel ${JOBS} --target ${TARGET})
 run(testing ${CTEST} --test-dir ${BUILD} --output-on-failure --parallel ${JOBS} --no-tests=error -R ${TESTS})

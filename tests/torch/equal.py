@@ -15,18 +15,19 @@ from __future__ import annotations
 import argparse
 import copy
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import transformers.models.gpt2.modeling_gpt2  # noqa: F401  (what all its models need, once for all ranks)
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "models"), str(ROOT / "tests" / "closeness")]
 
 import export  # noqa: E402  (found through the paths above)
+import forked  # noqa: E402
 from closeness import distance, distance_of_numbers  # noqa: E402
 
 STEPS = 5
@@ -146,26 +147,9 @@ def check(folder: Path, serial: Serial) -> tuple[float, str]:
     return largest
 
 
-def waited(command: list[str], limit_seconds: float = LIMIT_SECONDS) -> int:
-    """The exit code of a command; what hangs is ended, and has failed."""
-    run = subprocess.Popen(command)
-    try:
-        return run.wait(limit_seconds)
-    except subprocess.TimeoutExpired:
-        run.terminate()  # torchrun ends its ranks
-        run.wait()
-        print(f"FAILED: the ranks did not end in {limit_seconds} s", flush=True)
-        return 1
-
-
-def on_started_ranks(script: str, ranks: int, *arguments: str | Path, limit_seconds: float = LIMIT_SECONDS) -> int:
-    """The exit code of a script on so many ranks of this machine."""
-    return waited([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), script, *map(str, arguments)], limit_seconds)
-
-
-def run_cases(script: str, about: str | None, ranks: int, cases: Iterable[str], prepare: Callable[[Path, Path, list[str]], None], on_ranks: Callable[[Path, list[str]], int],
+def run_cases(about: str | None, ranks: int, cases: Iterable[str], prepare: Callable[[Path, Path, list[str]], None], on_ranks: Callable[[Path, list[str]], int],
               besides: Callable[[Path, Path], int] = lambda *_: 0) -> int:
-    """A script with two forms: with --program it prepares the cases, all if none is named, and starts itself on ranks; else it is one of these.
+    """A script with two forms: with --program it prepares the cases, all if none is named, and goes on as ranks; else it is one of these.
     Where it has all cases, it does something besides, without ranks. Gives how much is wrong.
     """
     if "--program" not in sys.argv:
@@ -178,16 +162,13 @@ def run_cases(script: str, about: str | None, ranks: int, cases: Iterable[str], 
     names = options.cases or [*cases]
     prepare(options.program, options.output, names)
     wrong = 0 if options.cases else besides(options.program, options.output)
-    return wrong + on_started_ranks(script, ranks, options.output, *names)
+    return wrong + forked.on_ranks(ranks, lambda: on_ranks(options.output, names), LIMIT_SECONDS)
 
 
-def main() -> int:
-    if sys.argv[1] == "--ranks":
-        return on_started_ranks(__file__, int(sys.argv[2]), *sys.argv[3:])
+def on_ranks(root: Path, cases: list[str]) -> int:
     torch.set_num_threads(1)
-    root = Path(sys.argv[1])
     wrong = 0
-    cases = sys.argv[2:] or sorted(path.parent.name for path in root.glob("*/model.py"))
+    cases = cases or sorted(path.parent.name for path in root.glob("*/model.py"))
     dist.init_process_group("gloo")
     serial = Serial.shared(sorted({case.split("-")[0] for case in cases}))
     for case in cases:
@@ -204,6 +185,12 @@ def main() -> int:
         wrong += bool(problem)
     dist.destroy_process_group()
     return wrong > 0
+
+
+def main() -> int:
+    if sys.argv[1] == "--ranks":
+        return forked.on_ranks(int(sys.argv[2]), lambda: on_ranks(Path(sys.argv[3]), sys.argv[4:]), LIMIT_SECONDS)
+    return on_ranks(Path(sys.argv[1]), sys.argv[2:])
 
 
 if __name__ == "__main__":

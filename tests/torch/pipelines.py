@@ -23,7 +23,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from equal import ROOT, distance_of_numbers, emitted, export, on_started_ranks, optimizer_of, sample, worst
+import forked
+from equal import ROOT, distance_of_numbers, emitted, export, optimizer_of, sample, worst
 from prepare import CLUSTER, run
 
 STEPS = 2  # at most
@@ -380,7 +381,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.cases or names_of(options.ranks, options.nightly)
     prepare(options.program, options.output, options.ranks, names)
-    wrong = on_started_ranks(__file__, options.ranks, options.output, *names, limit_seconds=LIMIT_SECONDS_OF_ALL)
+    wrong = forked.on_ranks(options.ranks, lambda: on_ranks(options.output, names), LIMIT_SECONDS_OF_ALL)
     return wrong + (dying(options.output / "gpt2-one_f_one_b-2") if options.ranks == 4 and not options.cases else 0)
 
 

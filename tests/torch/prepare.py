@@ -86,8 +86,8 @@ def main() -> None:
         cluster = folder / "cluster.toml"
         cluster.write_text(CLUSTER.format(ranks=ranks, root=ROOT))
 
-        def plan(model: str, file: Path, settings: list[str]) -> None:
-            more = [part for each in ["search.sure=false", *settings] for part in ("--set", each)]
+        def plan(model: str, file: Path, settings: list[str], rounds: int = 0) -> None:
+            more = [part for each in ["search.sure=false", f"search.step_rounds={rounds}", *settings] for part in ("--set", each)]
             run(options.program, "plan", ROOT / "tests/models" / f"{model}_tiny.pt2", "--cluster", cluster, "--mesh", mesh, "-o", file, *more)
 
         def emit(case: str, file: Path) -> None:
@@ -105,7 +105,7 @@ def main() -> None:
                 if not wanted(model, way):
                     continue
                 file = folder / f"{model}.{way}.json"
-                plan(model, file, COUPLED.get(model, {}).get(way, settings))
+                plan(model, file, COUPLED.get(model, {}).get(way, settings), rounds=2 if way == "optimal" else 0)
                 if way == "sequence":
                     plan(model, file, settings + sequence_pins(file, mesh.count("x") + 1))
                 emit(f"{model}_tiny-{way}", file)

@@ -280,4 +280,4 @@ def on_ranks(folder: Path, cases: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks))
+    sys.exit(run_cases(__doc__, RANKS, CASES, prepare, on_ranks))

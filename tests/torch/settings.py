@@ -201,4 +201,4 @@ def refuse(program: Path, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks, refuse))
+    sys.exit(run_cases(__doc__, RANKS, CASES, prepare, on_ranks, refuse))

@@ -169,4 +169,4 @@ def prepare(program: Path, folder: Path, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_cases(__file__, __doc__, RANKS, CASES, prepare, on_ranks))
+    sys.exit(run_cases(__doc__, RANKS, CASES, prepare, on_ranks))

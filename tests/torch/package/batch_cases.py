@@ -77,7 +77,7 @@ def held(kind: type[nn.Module], config: dict, accumulate: int = 1) -> str:
 
 @case
 def means_over_any_batch():
-    return "; ".join(held(WithLoss, config) for config in (DATA, HYBRID, TENSOR, {**DATA, "search.zero": 3}))
+    return "; ".join(held(WithLoss, config) for config in (TENSOR, {**DATA, "search.zero": 3}))
 
 
 @case

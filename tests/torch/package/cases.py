@@ -9,6 +9,7 @@ import contextlib
 import copy
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -440,6 +441,7 @@ def main(cases: list[Callable[[], str]], wanted: list[str]) -> None:
     for one in cases:
         if wanted and one.__name__ not in wanted:
             continue
+        start = time.monotonic()
         said = one()
         if dist.get_rank() == 0:
-            print(f"ok    {one.__name__}: {said}", flush=True)
+            print(f"ok    {one.__name__}: {said}, {time.monotonic() - start:.1f} s", flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import transformers.models.gpt_oss.modeling_gpt_oss  # noqa: F401  (once for all ranks)
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from cases import main  # noqa: E402
 from forked import next_rank  # noqa: E402
 
