@@ -253,12 +253,21 @@ static double seconds_in_turn(const ConversionProblem& problem, const Move& move
   return std::min(outwards, inwards);
 }
 
-double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
-  const auto bytes_of = [&](const Layout& layout) {
+namespace {
+
+// What a device holds of the tensor before a move and behind it.
+struct MovedBytes {
+  MovedBytes(const ConversionProblem& problem, const Layout& from, const Move& move) : before(held(problem, from)), after(held(problem, move.result)) {}
+  double before, after;
+
+ private:
+  static double held(const ConversionProblem& problem, const Layout& layout) {
     return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes));
-  };
-  const double before = bytes_of(from);
-  const double after = bytes_of(move.result);
+  }
+};
+
+double seconds_to_move(const ConversionProblem& problem, const Layout& from, const Move& move, const MovedBytes& bytes) {
+  const double before = bytes.before, after = bytes.after;
   const double share = alpha_share(problem, before, after);
   const auto collective = [&](CollectiveKind kind) {
     if (move.joined == 0) return collective_seconds(kind, problem.mesh.axes[move.axis], before, share);
@@ -286,17 +295,24 @@ double move_seconds(const ConversionProblem& problem, const Layout& from, const 
   return seconds;
 }
 
-Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
-  return to_ticks(move_seconds(problem, from, move)) + 1;  // of two ways that cost the same, the one of fewer moves
+}  // namespace
+
+double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move) {
+  return seconds_to_move(problem, from, move, MovedBytes(problem, from, move));
 }
 
-Ticks move_host_ticks(const ConversionProblem& problem, const Layout& from, const Move& move) {
+MovePrice move_price(const ConversionProblem& problem, const Layout& from, const Move& move) {
   const DeviceSpec& device = problem.profile.device;
-  if (move.kind == MoveKind::slice && problem.packed) return 0;  // part of filling the bucket
-  if (to_ticks(move_seconds(problem, from, move)) == 0) return 0;
-  if (move.kind == MoveKind::slice) return to_ticks(device.host_launch_seconds);
-  const auto bytes = [&](const Layout& layout) { return static_cast<double>(local_bytes(layout, problem.shape, problem.mesh, problem.element_bytes)); };
-  return to_ticks(alpha_share(problem, bytes(from), bytes(move.result)) * device.host_collective_seconds);
+  const MovedBytes bytes(problem, from, move);
+  const Ticks ticks = to_ticks(seconds_to_move(problem, from, move, bytes));
+  MovePrice price{ticks + 1, 0};
+  if (ticks == 0) return price;
+  if (move.kind != MoveKind::slice) {
+    price.host_ticks = to_ticks(alpha_share(problem, bytes.before, bytes.after) * device.host_collective_seconds);
+  } else if (!problem.packed) {  // else part of filling the bucket
+    price.host_ticks = to_ticks(device.host_launch_seconds);
+  }
+  return price;
 }
 
 ConversionSearch::~ConversionSearch() = default;
@@ -313,7 +329,7 @@ Status check_path(const ConversionProblem& problem, const Layout& from, const La
   Ticks sum = 0;
   for (const Move& move : path.moves) {
     if (!fits(move.result, problem.shape, problem.mesh)) return plugin_failed(what + ": a step does not fit the shape");
-    sum += move_ticks(problem, here, move);
+    sum += move_price(problem, here, move).ticks;
     here = move.result;
   }
   if (here != to) return plugin_failed(what + ": the path ends at " + to_string(here, problem.shape));
@@ -357,7 +373,7 @@ Result<std::vector<PathPrice>> ConversionSearch::do_price_all(const ConversionPr
       price.ticks = path->ticks;
       const Layout* here = &from;
       for (const Move& move : path->moves) {
-        price.host_ticks += move_host_ticks(problem, *here, move);
+        price.host_ticks += move_price(problem, *here, move).host_ticks;
         here = &move.result;
       }
     }

@@ -46,7 +46,7 @@ Ticks host_ticks(const Program& program, const Instruction& instruction, Ticks t
     case InstructionKind::compute: return instruction.compute()->fused.launches ? to_ticks(device.host_launch_seconds) : 0;
     case InstructionKind::accumulate: return to_ticks(device.host_launch_seconds);
     case InstructionKind::move:
-      return move_host_ticks(conversion_of(program, instruction, clock), program.type(instruction.operands[0].value).layout, *instruction.move());
+      return move_price(conversion_of(program, instruction, clock), program.type(instruction.operands[0].value).layout, *instruction.move()).host_ticks;
     default: return 0;
   }
 }

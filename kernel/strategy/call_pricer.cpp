@@ -77,8 +77,9 @@ class CallPricer::Builder final : public LocalBuilder {
     if (!prices_ || along) return;
     const ShardedType& type = values_[from];
     const ConversionProblem problem{of_.mesh_, type.atoms, of_.profile_, size_bytes(type.type.dtype), false};
-    price_.communication_seconds += to_seconds(move_ticks(problem, type.layout, move));
-    price_.host_seconds += to_seconds(move_host_ticks(problem, type.layout, move));
+    const MovePrice price = move_price(problem, type.layout, move);
+    price_.communication_seconds += to_seconds(price.ticks);
+    price_.host_seconds += to_seconds(price.host_ticks);
   }
 
   const CallPricer& of_;

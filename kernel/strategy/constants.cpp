@@ -93,7 +93,7 @@ ConstantPricer::Made ConstantPricer::make(ValueId value, const Layout& layout) {
       const MoveKind kind = layout[axis].is_partial() ? MoveKind::keep_one : MoveKind::slice;
       Move slice{kind, static_cast<std::uint8_t>(axis), 0, false, false, here};
       slice.result.place(axis, layout[axis]);
-      seconds += usable ? to_seconds(move_ticks(conversion, here, slice)) : 0;
+      seconds += usable ? to_seconds(move_price(conversion, here, slice).ticks) : 0;
       here = slice.result;
     }
     if (!usable) continue;

@@ -228,8 +228,9 @@ void check_all_pairs(const Mesh& mesh, std::int64_t extent, std::size_t expected
         Ticks sum = 0;
         host_ticks = 0;
         for (const Move& move : path->moves) {
-          sum += move_ticks(problem, here, move);
-          host_ticks += move_host_ticks(problem, here, move);
+          const MovePrice price = move_price(problem, here, move);
+          sum += price.ticks;
+          host_ticks += price.host_ticks;
           machine.apply(here, move);
           here = move.result;
         }
@@ -372,7 +373,7 @@ TEST(Joint, IsLeftWhereOneAfterTheOtherIsFaster) {
   const Layout from = *parse_layout("S0S1", shape, 2);
   const Result<ConversionPath> path = load("shortest_path")->find(problem, from, Layout(2));
   ASSERT_TRUE(path.ok());
-  EXPECT_LE(path->ticks, move_ticks(problem, from, only(MoveKind::all_gather, problem, from, 3)));
+  EXPECT_LE(path->ticks, move_price(problem, from, only(MoveKind::all_gather, problem, from, 3)).ticks);
   EXPECT_EQ(joined(problem, from, path->moves), path->moves);
 }
 

@@ -60,7 +60,7 @@ class Breadth final : public ConversionSearch {
       for (const Move& move : one_step_moves(problem, open.front().layout)) {
         if (!seen.insert(move.result).second) continue;
         Reached next{move.result, open.front().path};
-        next.path.ticks += move_ticks(problem, open.front().layout, move);
+        next.path.ticks += move_price(problem, open.front().layout, move).ticks;
         next.path.moves.push_back(move);
         open.push_back(std::move(next));
       }

@@ -76,10 +76,13 @@ MESHWRIGHT_API std::vector<Move> joined(const ConversionProblem& problem, const 
 // Over a product of axes: as over one axis that is what the cluster gives to it. Where all of them are alike it costs no more than they do
 // one after the other.
 MESHWRIGHT_API double move_seconds(const ConversionProblem& problem, const Layout& from, const Move& move);
-MESHWRIGHT_API Ticks move_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
 
-// What the host takes to issue it: of what is packed its share of the bucket's collective. Nothing for what is no work.
-MESHWRIGHT_API Ticks move_host_ticks(const ConversionProblem& problem, const Layout& from, const Move& move);
+struct MovePrice {
+  Ticks ticks = 0;       // move_seconds', and one: of two ways that cost the same, the one of fewer moves
+  Ticks host_ticks = 0;  // the host's, to issue it: of what is packed its share of the bucket's collective; nothing for what is no work
+};
+
+MESHWRIGHT_API MovePrice move_price(const ConversionProblem& problem, const Layout& from, const Move& move);
 
 struct ConversionPath {
   std::vector<Move> moves;
@@ -88,7 +91,7 @@ struct ConversionPath {
 
 struct PathPrice {
   Ticks ticks = kForbidden;  // kForbidden where there is no path
-  Ticks host_ticks = 0;      // the sum of move_host_ticks
+  Ticks host_ticks = 0;      // the sum of the moves' host_ticks
 };
 
 class MESHWRIGHT_API ConversionSearch {

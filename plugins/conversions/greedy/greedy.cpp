@@ -43,7 +43,7 @@ class Greedy final : public ConversionSearch {
     ConversionPath path;
     Layout here = from;
     const auto take = [&](const Move& move) {
-      path.ticks += move_ticks(problem, here, move);
+      path.ticks += move_price(problem, here, move).ticks;
       path.moves.push_back(move);
       here = move.result;
     };

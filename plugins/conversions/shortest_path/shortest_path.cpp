@@ -40,7 +40,8 @@ class MoveGraph {
       const Layout here = layouts_[at];
       std::vector<Arc> arcs;
       for (const Move& move : one_step_moves(problem_, here)) {
-        arcs.push_back({number(move.result), move_ticks(problem_, here, move), move_host_ticks(problem_, here, move), move});
+        const MovePrice price = move_price(problem_, here, move);
+        arcs.push_back({number(move.result), price.ticks, price.host_ticks, move});
       }
       arcs_[at] = std::move(arcs);
     }

@@ -57,7 +57,7 @@ class CheapestPath final : public ConversionSearch {
       for (const Move& move : one_step_moves(problem, layout)) {
         ConversionPath longer = path;
         longer.moves.push_back(move);
-        longer.ticks += move_ticks(problem, layout, move);
+        longer.ticks += move_price(problem, layout, move).ticks;
         open.push({std::move(longer), move.result});
       }
     }
