@@ -1,6 +1,8 @@
 #include "meshwright/layout.h"
 
+#include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace meshwright {
 
@@ -46,40 +48,71 @@ bool Layout::is_innermost(std::size_t axis) const {
   return true;
 }
 
-std::int64_t shards_of_atom(const Layout& layout, const Mesh& mesh, std::size_t atom) {
-  std::int64_t shards = 1;
-  for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
-    if (layout[axis] == Placement::shard(atom)) shards *= mesh.axes[axis].size;
-  }
-  return shards;
-}
-
 namespace {
+
+// Over how many devices a layout cuts each atom that it cuts.
+class CutAtoms {
+ public:
+  CutAtoms(const Layout& layout, const Mesh& mesh) {
+    for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
+      if (layout[axis].is_shard()) add(layout[axis].atom(), mesh.axes[axis].size);
+    }
+  }
+
+  struct Cut {
+    std::size_t atom;
+    std::int64_t shards;
+  };
+  [[nodiscard]] std::span<const Cut> all() const { return {cuts_.data(), count_}; }
+  [[nodiscard]] std::int64_t shards(std::size_t atom) const {
+    for (const Cut& cut : all()) {
+      if (cut.atom == atom) return cut.shards;
+    }
+    return 1;
+  }
+
+ private:
+  void add(std::size_t atom, std::int64_t devices) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (cuts_[i].atom != atom) continue;
+      cuts_[i].shards *= devices;
+      return;
+    }
+    cuts_[count_++] = {atom, devices};
+  }
+
+  std::array<Cut, kMaxMeshAxes> cuts_;
+  std::size_t count_ = 0;
+};
 
 // Intervals of a padded atom nest whatever axes cut it (shard.h).
 std::int64_t padded_size(const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
-  const std::int64_t size = shape.sizes[atom], devices = mesh.devices();
-  return shape.paddable[atom] && size >= devices ? (size + devices - 1) / devices * devices : size;
+  const std::int64_t size = shape.sizes[atom];
+  if (!shape.paddable[atom]) return size;
+  const std::int64_t devices = mesh.devices();
+  return size >= devices ? (size + devices - 1) / devices * devices : size;
+}
+
+std::int64_t local_size(const CutAtoms& cuts, const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
+  const std::int64_t shards = cuts.shards(atom);
+  return shards == 1 ? shape.sizes[atom] : padded_size(shape, mesh, atom) / shards;
 }
 
 }  // namespace
 
+std::int64_t shards_of_atom(const Layout& layout, const Mesh& mesh, std::size_t atom) { return CutAtoms(layout, mesh).shards(atom); }
+
 bool fits(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
-  for (std::size_t axis = 0; axis < layout.mesh_rank(); ++axis) {
-    if (!layout[axis].is_shard()) continue;
-    const std::size_t atom = layout[axis].atom();
-    if (atom >= shape.sizes.size()) return false;
-    const std::int64_t shards = shards_of_atom(layout, mesh, atom);
-    const std::int64_t padded = padded_size(shape, mesh, atom);
+  return std::ranges::all_of(CutAtoms(layout, mesh).all(), [&](const CutAtoms::Cut& cut) {
+    if (cut.atom >= shape.sizes.size()) return false;
+    const std::int64_t padded = padded_size(shape, mesh, cut.atom);
     // Padding must leave no device without elements.
-    if (padded % shards != 0 || padded / shards * (shards - 1) >= shape.sizes[atom]) return false;
-  }
-  return true;
+    return padded % cut.shards == 0 && padded / cut.shards * (cut.shards - 1) < shape.sizes[cut.atom];
+  });
 }
 
 std::int64_t local_atom(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::size_t atom) {
-  const std::int64_t shards = shards_of_atom(layout, mesh, atom);
-  return shards == 1 ? shape.sizes[atom] : padded_size(shape, mesh, atom) / shards;
+  return local_size(CutAtoms(layout, mesh), shape, mesh, atom);
 }
 
 std::int64_t local_bytes(const Layout& layout, const AtomShape& shape, const Mesh& mesh, std::int64_t element_bytes) {
@@ -87,17 +120,19 @@ std::int64_t local_bytes(const Layout& layout, const AtomShape& shape, const Mes
 }
 
 std::int64_t local_elements(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
+  const CutAtoms cuts(layout, mesh);
   std::int64_t elements = 1;
-  for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) elements *= local_atom(layout, shape, mesh, atom);
+  for (std::size_t atom = 0; atom < shape.sizes.size(); ++atom) elements *= local_size(cuts, shape, mesh, atom);
   return elements;
 }
 
 std::vector<std::int64_t> local_shape(const Layout& layout, const AtomShape& shape, const Mesh& mesh) {
+  const CutAtoms cuts(layout, mesh);
   std::vector<std::int64_t> extents;
   std::size_t atom = 0;
   for (const std::uint8_t atoms : shape.atoms_of_dimension) {
     std::int64_t extent = 1;
-    for (std::size_t i = 0; i < atoms; ++i) extent *= local_atom(layout, shape, mesh, atom++);
+    for (std::size_t i = 0; i < atoms; ++i) extent *= local_size(cuts, shape, mesh, atom++);
     extents.push_back(extent);
   }
   return extents;

@@ -1,6 +1,7 @@
 // Dijkstra's algorithm over layouts, where an edge is one move and its length the move's ticks: exact under the time
 // model. Layouts of equal distance are settled in the order in which they were met, so the path is always the same.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <queue>
 
@@ -63,8 +64,11 @@ struct Reached {
   Ticks host_ticks = 0;
 };
 
-// Settles nodes from `from` outwards; ends at `target`, or with kNone when all are settled.
-std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::uint32_t target) {
+// Settles nodes from `from` outwards until all of these targets are, each of which is named once, or no more can be reached.
+std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::span<const std::uint32_t> targets) {
+  std::vector<bool> is_wanted(*std::ranges::max_element(targets) + 1);
+  for (const std::uint32_t target : targets) is_wanted[target] = true;
+  std::size_t left = targets.size();
   std::vector<Reached> reached(from + 1);
   using Entry = std::pair<Ticks, std::uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
@@ -74,7 +78,10 @@ std::vector<Reached> search(MoveGraph& graph, std::uint32_t from, std::uint32_t 
     const auto [ticks, here] = queue.top();
     queue.pop();
     if (ticks > reached[here].ticks) continue;
-    if (here == target) break;
+    if (here < is_wanted.size() && is_wanted[here]) {
+      is_wanted[here] = false;
+      if (--left == 0) break;
+    }
     for (const MoveGraph::Arc& arc : graph.arcs(here)) {
       if (arc.to >= reached.size()) reached.resize(arc.to + 1);
       const Ticks sum = ticks + arc.ticks;
@@ -91,7 +98,7 @@ class ShortestPath final : public ConversionSearch {
   Result<ConversionPath> do_find(const ConversionProblem& problem, const Layout& from, const Layout& to) const override {
     MoveGraph graph(problem);
     const std::uint32_t start = graph.number(from), end = graph.number(to);
-    const std::vector<Reached> reached = search(graph, start, end);
+    const std::vector<Reached> reached = search(graph, start, std::array{end});
     if (end >= reached.size() || reached[end].ticks >= kForbidden) {
       return infeasible("shortest path conversion: the target cannot be reached");
     }
@@ -109,7 +116,7 @@ class ShortestPath final : public ConversionSearch {
     std::vector<PathPrice> prices;
     prices.reserve(layouts.size() * layouts.size());
     for (const std::uint32_t from : numbers) {
-      const std::vector<Reached> reached = search(graph, from, kNone);
+      const std::vector<Reached> reached = search(graph, from, numbers);
       for (const std::uint32_t to : numbers) prices.push_back(to < reached.size() ? PathPrice{reached[to].ticks, reached[to].host_ticks} : PathPrice{});
     }
     return prices;
