@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <ostream>
 
 #include "planned_pipeline.h"
@@ -149,6 +150,16 @@ TEST(UnlikeDevices, WhatIsNoStageIsRefusedByName) {
   EXPECT_THAT(refusal("slow8", "--set 'search.stage_devices=\"4,x\"'"), HasSubstr("\"stage_devices\" in [search]: '4,x' must be the number of devices of each stage, such as \"4,2,1,1\""));
   EXPECT_THAT(refusal("slow8", "--set search.stages=3 --set 'search.stage_devices=\"4,4\"'"), HasSubstr("leave \"stages\" out"));
   EXPECT_THAT(refusal("slow8", "--set 'search.inter=\"grid\"' --set 'search.stage_devices=\"4,4\"'"), HasSubstr("is what inter = \"grid\" decides"));
+}
+
+TEST(UnlikeDevices, PartsOfOneNameAreOfOneFile) {
+  const std::string other = scratch("other.toml"), both = scratch("both.toml");
+  std::ofstream(other) << "name = \"quick4\"\nnodes = 1\ndevices_per_node = 1\nreserved_bytes = \"0GiB\"\ndevice = \"" TEST_FOLDER "/quick_device.toml\"\n";
+  std::ofstream(both) << "name = \"both\"\n[[part]]\ncluster = \"" TEST_FOLDER "/quick4.toml\"\n[[part]]\ncluster = \"other.toml\"\n"
+                         "[[level]]\nname = \"network\"\ngroup = 5\nbandwidth = \"1GB/s\"\nlatency = \"10us\"\n";
+  const Outcome outcome = run_program("plan " SOURCE_FOLDER "/tests/models/mlp_tiny.pt2 --cluster " + both);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.errors, HasSubstr("quick4.toml and other.toml both have the name 'quick4', and parts are told apart by their names; rename one"));
 }
 
 // PyTorch and frameworks give each stage as many ranks.

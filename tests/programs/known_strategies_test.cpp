@@ -11,7 +11,7 @@ namespace {
 class KnownStrategiesOf : public testing::TestWithParam<const char*> {
  protected:
   // With what runs again and without; how many problems.
-  int compare(const Graph& graph, const StagePart* part, const char* order) {
+  void compare(const Graph& graph, const StagePart* part, const char* order) {
     const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();
     TrainingSettings training;
     training.microbatches = 2;
@@ -25,7 +25,6 @@ class KnownStrategiesOf : public testing::TestWithParam<const char*> {
       input.recomputed = recomputed;
       expect_the_same(build_problem(input, known_).value(), build_problem(input).value());
     }
-    return 3;
   }
 
   static void expect_the_same(const Problem& with, const Problem& alone) {
@@ -61,12 +60,11 @@ class KnownStrategiesOf : public testing::TestWithParam<const char*> {
 TEST_P(KnownStrategiesOf, GiveTheSameProblems) {
   const Graph graph = read_model(GetParam());
   const CutModel cut = half(graph);
-  int compared = compare(graph, nullptr, "");
+  compare(graph, nullptr, "");
   for (std::uint32_t stage = 0; stage < 2; ++stage) {
     const StagePart part = cut.part_of(stage);
-    compared += compare(cut.graphs[stage], &part, stage == 0 ? "F0 F1 B0 B1" : "");
+    compare(cut.graphs[stage], &part, stage == 0 ? "F0 F1 B0 B1" : "");
   }
-  EXPECT_EQ(compared, 9);
 }
 
 INSTANTIATE_TEST_SUITE_P(, KnownStrategiesOf, testing::Values("gpt2_tiny", "bert_tiny", "llama_tiny", "mixtral_tiny", "vit_tiny"), [](const auto& info) { return std::string(info.param); });

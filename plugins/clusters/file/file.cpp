@@ -2,6 +2,7 @@
 // is a cluster of that one device.
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -272,6 +273,7 @@ class File final : public ClusterSource {
     TableReader reader(table, path);
     const std::string name = reader.text("name");
     std::vector<Cluster> parts;
+    std::map<std::string, std::string> file_of;  // by name, which is by what a plan and its reports tell parts apart
     if (const toml::array* files = reader.tables("part")) {
       for (const toml::node& node : *files) {
         TableReader part(*node.as_table(), path + ", [[part]] " + std::to_string(parts.size() + 1));
@@ -279,6 +281,9 @@ class File final : public ClusterSource {
         if (Status status = part.finish(); !status) return status.error();
         Result<Cluster> cluster = of_part((fs::path(path).parent_path() / file).lexically_normal().string());
         if (!cluster) return add_context(path, cluster.error());
+        if (const std::string& first = file_of.try_emplace(cluster->name, file).first->second; first != file) {
+          return bad_input(path + ": the parts " + first + " and " + file + " both have the name '" + cluster->name + "', and parts are told apart by their names; rename one");
+        }
         parts.push_back(std::move(*cluster));
       }
     }
