@@ -2,7 +2,9 @@
 #include <exception>
 #include <limits>
 
-#ifdef __GLIBC__
+#ifdef MESHWRIGHT_MIMALLOC
+#include <mimalloc.h>
+#elif defined(__GLIBC__)
 #include <malloc.h>
 #endif
 
@@ -13,7 +15,11 @@ namespace {
 
 // Plans are simulated by the dozen, and each one's program takes and gives back megabytes: those are kept for the next one.
 void keep_freed_memory() {
-#ifdef __GLIBC__
+#ifdef MESHWRIGHT_MIMALLOC
+#if MI_MALLOC_VERSION < 210  // which has other options
+  mi_option_disable(mi_option_allow_decommit);
+#endif
+#elif defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 64 << 20);
