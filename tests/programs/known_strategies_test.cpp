@@ -10,7 +10,7 @@ namespace {
 
 class KnownStrategiesOf : public testing::TestWithParam<const char*> {
  protected:
-  // With what runs again and without; how many problems.
+  // With what runs again and without.
   void compare(const Graph& graph, const StagePart* part, const char* order) {
     const ModelAnalysis model = analyze_model(graph, *bench().tools.ops).value();
     TrainingSettings training;
