@@ -30,12 +30,15 @@ def variables_of(count: int) -> dict[str, str]:
     return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
 
 
-def forked(variables: dict[str, str], rank: int) -> int:
-    """The process that is this rank; 0 in it."""
-    process = os.fork()
-    if process == 0:
-        os.environ.update(variables, RANK=str(rank), LOCAL_RANK=str(rank))
-    return process
+def forked(variables: dict[str, str], count: int) -> tuple[int | None, list[int]]:
+    """In each of so many forks its rank; in the process that makes them None, and their processes by rank."""
+    ranks: list[int] = []
+    for rank in range(count):
+        ranks.append(os.fork())
+        if ranks[-1] == 0:
+            os.environ.update(variables, RANK=str(rank), LOCAL_RANK=str(rank))
+            return rank, []
+    return None, ranks
 
 
 def waited(ranks: list[int], seconds: float) -> list[int | None]:
@@ -61,12 +64,9 @@ def waited(ranks: list[int], seconds: float) -> list[int | None]:
 def on_ranks(count: int, work: Callable[[], int], seconds: float) -> int:
     """Whether any of so many ranks failed, whose exit codes are what their work gives; what hangs is ended, and has failed."""
     sys.stdout.flush()
-    variables = variables_of(count)
-    ranks = []
-    for rank in range(count):
-        ranks.append(forked(variables, rank))
-        if ranks[-1] == 0:
-            sys.exit(work())
+    rank, ranks = forked(variables_of(count), count)
+    if rank is not None:
+        sys.exit(work())
     codes = waited(ranks, seconds)
     failed = codes != [0] * count
     if failed:
@@ -82,13 +82,11 @@ def next_rank() -> dict | None:
     torch.export.export(torch.nn.ReLU(), (torch.ones(1),))  # loads what all exports need, once for all ranks
     for line in sys.stdin:
         asked = json.loads(line)
-        ranks = []
-        for rank, said in enumerate(asked["said"]):
-            ranks.append(forked(asked["variables"], rank))
-            if ranks[-1] == 0:
-                file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(file, 1)
-                os.dup2(file, 2)
-                return asked
+        rank, ranks = forked(asked["variables"], len(asked["said"]))
+        if rank is not None:
+            file = os.open(asked["said"][rank], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            return asked
         print(json.dumps(waited(ranks, asked["seconds"])), flush=True)
     return None
