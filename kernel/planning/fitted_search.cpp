@@ -24,12 +24,13 @@ void keep_smaller(std::optional<FittedPlan>& smallest, FittedPlan plan) {
 // The time line in the buckets that make the step shortest, which the program has then. Smaller ones travel sooner and pay more latency: halves, as
 // long as they help.
 Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
-  const std::vector<Work> works = works_of(program, input.ops);
-  Result<Timeline> best = make_timeline(program, works, input.profile);
+  const Result<BucketTimelines> timelines = BucketTimelines::make(program, works_of(program, input.ops), input.profile);
+  if (!timelines) return timelines.error();
+  Result<Timeline> best = timelines->draw();
   const std::int64_t whole = program.bucket_bytes;
   for (std::int64_t bytes = std::min(whole, input.profile.parameter_bytes) / 2; best && bytes >= whole / kMostBuckets; bytes /= 2) {
     const std::int64_t before = std::exchange(program.bucket_bytes, bytes);
-    Result<Timeline> smaller = make_timeline(program, works, input.profile);
+    Result<Timeline> smaller = timelines->draw();
     if (smaller && smaller->step_seconds >= best->step_seconds) {
       program.bucket_bytes = before;
       break;
@@ -47,6 +48,11 @@ Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& p
   const bool fits = (*fitted)->no_program.empty() && excess_bytes((*fitted)->plan, budget) <= 0;
   known_->refuse(KnownFits::key_of(input, problem, (*fitted)->assignment.choice, budget), std::min(wanted_seconds, fits ? (*fitted)->plan.step_seconds : kAnyStep));
   return std::move(**fitted);
+}
+
+Result<FittedPlan> FittedSolver::fit_within(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const {
+  Result<std::optional<FittedPlan>> fitted = fit(input, problem, std::move(assignment), budget, kAnyStep, Wanted::within);
+  return fitted ? Result<FittedPlan>(std::move(**fitted)) : Result<FittedPlan>(fitted.error());
 }
 
 Result<std::optional<FittedPlan>> FittedSolver::fit_shorter(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
@@ -74,13 +80,17 @@ Result<std::optional<FittedPlan>> FittedSolver::fit(const ProblemInput& input, c
           memory_account(*device_.cluster, {fitted.plan.peak_bytes}, static_cast<std::int64_t>(input.mesh.rank()));
     return std::optional(std::move(fitted));
   }
+  add_memory(*program, fitted);
+  if (wanted != Wanted::any && excess_bytes(fitted.plan, budget) > 0) {
+    fitted.plan.step_seconds = kAnyStep;
+    return wanted == Wanted::within ? std::optional(std::move(fitted)) : std::nullopt;
+  }
   Result<Timeline> times = in_best_buckets(*program, input);
   if (!times) return times.error();
   const double waits = times->waits_before_updates;
   const bool may_be_sooner = waits > kWorthRoom * times->step_seconds && times->step_seconds - waits < wanted_seconds;
   if (!may_be_sooner && is_unwanted(*times)) return std::optional<FittedPlan>();
   fitted.plan.bucket_bytes = program->bucket_bytes;
-  add_memory(*program, fitted);
   if (may_be_sooner && fitted.plan.peak_bytes < budget) {
     program->bucket_bytes = input.profile.bucket_bytes;
     program->room_bytes = budget;
@@ -98,7 +108,7 @@ Result<std::optional<FittedPlan>> FittedSolver::fit(const ProblemInput& input, c
       }
     }
   }
-  if (wanted == Wanted::shorter && (is_unwanted(*times) || excess_bytes(fitted.plan, budget) > 0)) return std::optional<FittedPlan>();
+  if (is_unwanted(*times)) return std::optional<FittedPlan>();
   add_step(problem, *times, fitted);
   return std::optional(std::move(fitted));
 }

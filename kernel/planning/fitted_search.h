@@ -95,13 +95,16 @@ class FittedSolver {
   Result<FittedPlan> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
                          double wanted_seconds = std::numeric_limits<double>::infinity()) const;
 
-  // The same, if it has a program, holds no more than the budget, and its step is shorter than that; else nothing, which takes less work, and none where
+  // The same, but that a plan which holds more than the budget is not simulated: its step is infinite.
+  Result<FittedPlan> fit_within(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget) const;
+
+  // As `fit`, if it has a program, holds no more than the budget, and its step is shorter than that; else nothing, which takes less work, and none where
   // this or a fit has said so before.
   Result<std::optional<FittedPlan>> fit_shorter(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget,
                                                 double than_seconds) const;
 
  private:
-  enum class Wanted : std::uint8_t { any, shorter };
+  enum class Wanted : std::uint8_t { any, within, shorter };
   Result<std::optional<FittedPlan>> fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds,
                                         Wanted wanted) const;
   // What the program holds.

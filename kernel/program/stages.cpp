@@ -275,27 +275,31 @@ Result<JointOrder> joint_order(std::span<const Program> programs, const GroupOrd
   return Joining(programs, orders.empty() ? orders_of_own(programs) : orders).run();
 }
 
-std::vector<std::int64_t> peaks_of_groups(std::span<const Program> programs, const JointOrder& places, std::span<const std::uint32_t> groups) {
+// The most that stages hold together which take turns.
+static std::int64_t peak_of_group(std::span<const Program> programs, const JointOrder& places, const std::vector<std::size_t>& stages) {
   struct Change {
-    std::size_t place = 0, stage = 0;
-    std::int64_t held = 0;  // by the stage, from then on
+    std::size_t place = 0;
+    std::int64_t by = 0;
   };
   std::vector<Change> changes;
-  std::vector<std::int64_t> held(programs.size()), sums(programs.size(), 0), peaks(programs.size(), 0);
-  for (std::size_t stage = 0; stage < programs.size(); ++stage) {
-    held[stage] = bytes_at_start(programs[stage]);
-    sums[groups[stage]] += held[stage];
+  std::int64_t sum = 0;
+  for (const std::size_t stage : stages) {
+    std::int64_t held = bytes_at_start(programs[stage]);
+    sum += held;
     const std::vector<std::int64_t> curve = memory_curve(programs[stage]);
-    for (std::size_t i = 0; i < curve.size(); ++i) changes.push_back({places[stage][i], stage, curve[i]});
+    for (std::size_t i = 0; i < curve.size(); ++i) changes.push_back({places[stage][i], curve[i] - std::exchange(held, curve[i])});
   }
-  std::ranges::sort(changes, {}, &Change::place);
-  for (std::size_t group = 0; group < peaks.size(); ++group) peaks[group] = sums[group];
-  for (const Change& change : changes) {
-    const std::uint32_t group = groups[change.stage];
-    sums[group] += change.held - std::exchange(held[change.stage], change.held);
-    peaks[group] = std::max(peaks[group], sums[group]);
-  }
-  peaks.resize(groups.empty() ? 0 : 1 + *std::ranges::max_element(groups));
+  if (stages.size() > 1) std::ranges::sort(changes, {}, &Change::place);
+  std::int64_t peak = sum;
+  for (const Change& change : changes) peak = std::max(peak, sum += change.by);
+  return peak;
+}
+
+std::vector<std::int64_t> peaks_of_groups(std::span<const Program> programs, const JointOrder& places, std::span<const std::uint32_t> groups) {
+  std::vector<std::vector<std::size_t>> stages(groups.empty() ? 0 : 1 + *std::ranges::max_element(groups));
+  for (std::size_t stage = 0; stage < programs.size(); ++stage) stages[groups[stage]].push_back(stage);
+  std::vector<std::int64_t> peaks;
+  for (const std::vector<std::size_t>& of_group : stages) peaks.push_back(peak_of_group(programs, places, of_group));
   return peaks;
 }
 

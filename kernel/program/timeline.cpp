@@ -51,6 +51,11 @@ Ticks host_ticks(const Program& program, const Instruction& instruction, Ticks t
   }
 }
 
+// By instruction.
+struct Prices {
+  std::vector<Ticks> ticks, host_ticks;
+};
+
 // The times of one repetition of a segment: of each of its occurrences what it waited for, in a fixed order, and when it
 // ended; then how far the streams are, and how long anybody waited.
 struct Repetition {
@@ -65,20 +70,23 @@ struct Repetition {
 // same one for all, since reductions may fall behind the computing further and further.
 class Drawing {
  public:
-  // `ticks` and `host_ticks`: by instruction; both must outlive this.
-  Drawing(const Program& program, const std::vector<Ticks>& ticks, const std::vector<Ticks>& host_ticks, const Clock& clock, Detail detail)
+  Drawing(const Program& program, const CostProfile& profile, Detail detail)
       : program_(program),
-        ticks_(ticks),
-        host_ticks_(host_ticks),
-        device_(clock.profile().device),
+        device_(profile.device),
         detail_(detail),
         owners_(storages(program)),
         frames_(1 + program.order.fullest(Phase::forward).in_flight),
         used_until_(program.values.size() * static_cast<std::size_t>(frames_), 0),
         used_by_(used_until_.size(), kNone) {}
 
-  Timeline run() {
-    for (const StepSegment& segment : program_.order.segments) draw(segment);
+  // Segments [first, last) of the step, behind those that were drawn before. `prices` must outlive the call.
+  void draw(std::size_t first, std::size_t last, const Prices& prices) {
+    prices_ = &prices;
+    for (std::size_t i = first; i < last; ++i) draw(program_.order.segments[i]);
+  }
+
+  // When all are.
+  Timeline finish() {
     const Ticks end = std::max({computing(), communicating(), host()});
     timeline_.step_seconds = to_seconds(end);
     timeline_.communication_seconds = to_seconds(state_[kCommunication]);
@@ -138,11 +146,11 @@ class Drawing {
 
   void add(const Occurrence& at, Repetition& here) {
     const Instruction& instruction = program_.instructions[at.instruction];
-    const Ticks ticks = ticks_[at.instruction];
+    const Ticks ticks = prices_->ticks[at.instruction];
     const bool overlaps = instruction.stream == Stream::communication;
     const std::int64_t microbatch = instruction.operands_from(at.microbatch);
     const Ticks front = std::max(computing(), host());
-    host() += host_ticks_[at.instruction];
+    host() += prices_->host_ticks[at.instruction];
     here.first_candidate.push_back(here.candidates.size());
     here.candidates.push_back(computing());
     // All updates are one kernel, which the gradients of all parameters are waited for.
@@ -233,7 +241,7 @@ class Drawing {
         if (growth(c) > growth(latest)) most = std::min(most, (last.candidates[latest] - last.candidates[c]) / (growth(c) - growth(latest)));
       }
       // A kernel that is stretched for a part of its time, or that will be, or no longer for all of it.
-      const Ticks lead = last.leads[i], grows = lead - before.leads[i], most_lead = longest(ticks_[all[i].instruction]);
+      const Ticks lead = last.leads[i], grows = lead - before.leads[i], most_lead = longest(prices_->ticks[all[i].instruction]);
       if (grows == 0 || (device_.computing_stretch == 1 && device_.communication_stretch == 1)) continue;
       if (lead <= 0 && grows > 0) most = std::min(most, -lead / grows);
       else if (lead >= most_lead && grows < 0) most = std::min(most, (lead - most_lead) / -grows);
@@ -259,7 +267,7 @@ class Drawing {
   }
 
   const Program& program_;
-  const std::vector<Ticks>&ticks_, &host_ticks_;  // by instruction
+  const Prices* prices_ = nullptr;
   const DeviceSpec& device_;
   const Detail detail_;
   const std::vector<ProgramValueId> owners_;
@@ -350,16 +358,75 @@ static Result<std::vector<Ticks>> all_ticks(const Program& program, const std::v
   return ticks;
 }
 
-Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
+static Result<Prices> prices_of(const Program& program, const std::vector<Work>& works, const CostProfile& profile) {
   const Clock clock(program, profile);
-  const Result<std::vector<Ticks>> ticks = all_ticks(program, works, clock);
+  Result<std::vector<Ticks>> ticks = all_ticks(program, works, clock);
   if (!ticks) return ticks.error();
-  const std::vector<Ticks> host = all_host_ticks(program, *ticks, clock);
-  return Drawing(program, *ticks, host, clock, detail).run();
+  std::vector<Ticks> host = all_host_ticks(program, *ticks, clock);
+  return Prices{std::move(*ticks), std::move(host)};
+}
+
+Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail) {
+  const Result<Prices> prices = prices_of(program, works, profile);
+  if (!prices) return prices.error();
+  Drawing drawing(program, profile, detail);
+  drawing.draw(0, program.order.segments.size(), *prices);
+  return drawing.finish();
 }
 
 Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail) {
   return make_timeline(program, works_of(program, ops), profile, detail);
 }
+
+class BucketTimelines::Impl {
+ public:
+  Impl(const Program& program, const CostProfile& profile, Prices prices) : program_(program), profile_(profile), prices_(std::move(prices)), before_(program, profile, Detail::sums) {
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      if (reduces_gradient(program.instructions[i])) reductions_.push_back(i);
+    }
+    while (first_ < program.order.segments.size() && !has_reductions(program.order.segments[first_])) ++first_;
+    before_.draw(0, first_, prices_);
+  }
+
+  [[nodiscard]] Result<Timeline> draw() const {
+    Prices here = prices_;
+    const Clock clock(program_, profile_);
+    for (const std::size_t i : reductions_) {
+      const Instruction& reduction = program_.instructions[i];
+      const Result<Ticks> ticks = instruction_ticks(program_, reduction, Work{}, clock);
+      if (!ticks) return ticks.error();
+      here.ticks[i] = *ticks;
+      here.host_ticks[i] = host_ticks(program_, reduction, *ticks, clock);
+    }
+    Drawing drawing = before_;
+    drawing.draw(first_, program_.order.segments.size(), here);
+    return drawing.finish();
+  }
+
+ private:
+  [[nodiscard]] bool has_reductions(const StepSegment& segment) const {
+    const std::vector<Occurrence> all = occurrences(program_, segment.events, program_.order.microbatches);
+    return std::ranges::any_of(all, [&](const Occurrence& at) { return reduces_gradient(program_.instructions[at.instruction]); });
+  }
+
+  const Program& program_;
+  const CostProfile& profile_;
+  const Prices prices_;
+  Drawing before_;                        // what comes before the first segment with reductions
+  std::size_t first_ = 0;                 // that one
+  std::vector<std::size_t> reductions_;  // instructions
+};
+
+Result<BucketTimelines> BucketTimelines::make(const Program& program, const std::vector<Work>& works, const CostProfile& profile) {
+  Result<Prices> prices = prices_of(program, works, profile);
+  if (!prices) return prices.error();
+  return BucketTimelines(std::make_unique<Impl>(program, profile, std::move(*prices)));
+}
+
+BucketTimelines::BucketTimelines(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+BucketTimelines::BucketTimelines(BucketTimelines&&) noexcept = default;
+BucketTimelines::~BucketTimelines() = default;
+
+Result<Timeline> BucketTimelines::draw() const { return impl_->draw(); }
 
 }  // namespace meshwright

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 #include "drawn_plan.h"
 #include "fitted_search.h"
 #include "meshwright/timeline.h"
+#include "microbatches.h"
 #include "program_bench.h"
 
 namespace meshwright::test {
@@ -63,6 +65,32 @@ TEST_F(Fit, StatesTheStepOfItsBuckets) {
     smaller += plan.bucket_bytes < profile_.bucket_bytes && plan.step_seconds < step_of(whole) ? 1 : 0;
   }
   EXPECT_GT(smaller, 0);
+}
+
+TEST_F(Fit, DrawsWhatIsBeforeReductionsOnceForAllBuckets) {
+  training_.microbatches = 4;
+  const OpTable& ops = *bench().tools.ops;
+  model_ = analyze_model(cut_into_microbatches(read_model("gpt2_tiny"), ops, training_.microbatches, true).value(), ops).value();
+  problem_ = build_problem(*input_).value();
+  std::set<double> steps;
+  for (int seed = 0; seed < kDraws; ++seed) {
+    Program program = program_of(draw_plan(*input_, problem_, static_cast<std::uint64_t>(seed)).value());
+    const std::vector<Work> works = works_of(program, ops);
+    const BucketTimelines timelines = BucketTimelines::make(program, works, profile_).value();
+    for (const std::int64_t bytes : {std::int64_t{1} << 12, profile_.bucket_bytes, std::int64_t{1}, std::int64_t{1} << 14}) {
+      program.bucket_bytes = bytes;
+      const Timeline drawn = timelines.draw().value(), whole = make_timeline(program, works, profile_).value();
+      EXPECT_EQ(drawn.step_seconds, whole.step_seconds) << seed << ", " << bytes;
+      EXPECT_EQ(drawn.communication_seconds, whole.communication_seconds);
+      EXPECT_EQ(drawn.waits_before_updates, whole.waits_before_updates);
+      EXPECT_EQ(drawn.waits_at_end, whole.waits_at_end);
+      EXPECT_EQ(drawn.host_seconds, whole.host_seconds);
+      EXPECT_EQ(drawn.waits_for_host, whole.waits_for_host);
+      EXPECT_EQ(drawn.forward_seconds, whole.forward_seconds);
+      steps.insert(drawn.step_seconds);
+    }
+  }
+  EXPECT_GT(steps.size(), std::size_t{kDraws});  // buckets matter
 }
 
 TEST_F(Fit, KeepsWhatTravelsOnlyWithinTheBudgetAndIfThatIsFaster) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "meshwright/cost.h"
@@ -56,5 +57,22 @@ enum class Detail : std::uint8_t {
 // The sums are the same ones, tick by tick, with either detail.
 MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const OpTable& ops, const CostProfile& profile, Detail detail = Detail::sums);
 MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const std::vector<Work>& works, const CostProfile& profile, Detail detail = Detail::sums);
+
+// Time lines of one program in buckets of several sizes (Program::bucket_bytes), sums only: what comes before the first gradient is reduced is drawn once.
+class MESHWRIGHT_API BucketTimelines {
+ public:
+  // All of it outlives this, and nothing of the program but the size of its buckets changes. Errors: those of instruction_ticks.
+  static Result<BucketTimelines> make(const Program& program, const std::vector<Work>& works, const CostProfile& profile);
+  BucketTimelines(BucketTimelines&&) noexcept;
+  ~BucketTimelines();
+
+  // As make_timeline makes it, in buckets of the size that the program has now.
+  [[nodiscard]] Result<Timeline> draw() const;
+
+ private:
+  class Impl;
+  explicit BucketTimelines(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace meshwright
