@@ -40,8 +40,7 @@ Status read_training(const Config& train, TrainedModel& model) {
 
 }  // namespace
 
-Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const Config& model,
-                                const Config& train) {
+Result<ReadModel> read_whole_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const Config& model) {
   Result<OpenDimensions> open = open_dimensions(model);
   if (!open) return open.error();
   Result<Graph> graph = frontend.read(path, *open);
@@ -55,12 +54,22 @@ Result<TrainedModel> read_model(const std::string& path, const Frontend& fronten
     graph = rebind_batch(*graph, ops, batch);
     if (!graph) return add_context(path, graph.error());
   }
-  TrainedModel read{std::move(*graph), {}, std::move(*refused)};
-  if (Status status = read_training(train, read); !status) return status.error();
-  graph = cut_into_microbatches(std::move(read.graph), ops, read.training.microbatches, train.text("batch_coupling") == "allow");
-  if (!graph) return add_context(path, graph.error());
-  read.graph = std::move(*graph);
-  return read;
+  return ReadModel{path, std::move(*graph), std::move(*refused)};
+}
+
+Result<TrainedModel> as_trained(ReadModel read, const OpTable& ops, const Config& train) {
+  TrainedModel trained{std::move(read.graph), {}, std::move(read.refused_composites)};
+  if (Status status = read_training(train, trained); !status) return status.error();
+  Result<Graph> graph = cut_into_microbatches(std::move(trained.graph), ops, trained.training.microbatches, train.text("batch_coupling") == "allow");
+  if (!graph) return add_context(read.path, graph.error());
+  trained.graph = std::move(*graph);
+  return trained;
+}
+
+Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const Config& model, const Config& train) {
+  Result<ReadModel> read = read_whole_model(path, frontend, ops, model);
+  if (!read) return read.error();
+  return as_trained(std::move(*read), ops, train);
 }
 
 }  // namespace meshwright

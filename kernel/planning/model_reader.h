@@ -19,8 +19,19 @@ struct TrainedModel {
   std::vector<std::string> refused_composites;  // sentences: what looks like a composite op, and why it is none
 };
 
+// A model file before anything says how it is trained: with its loss and batch size.
+struct ReadModel {
+  std::string path;
+  Graph graph;
+  std::vector<std::string> refused_composites;
+};
+
 // `model` and `train` are those sections of the configuration. Errors: those of the frontend, bad_input for settings that do
 // not suit the model.
+Result<ReadModel> read_whole_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const Config& model);
+// Of a dtype, and in microbatches.
+Result<TrainedModel> as_trained(ReadModel read, const OpTable& ops, const Config& train);
+// Both.
 Result<TrainedModel> read_model(const std::string& path, const Frontend& frontend, const OpTable& ops, const Config& model,
                                 const Config& train);
 

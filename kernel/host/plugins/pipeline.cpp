@@ -138,7 +138,12 @@ class PlanningSession::Impl {
     Stopwatch watch;
     Config train = host_.config().train;
     train.set("microbatches", microbatches);
-    Result<TrainedModel> model = meshwright::read_model(options_.model, *frontend_, *tools_.ops, host_.config().model, train);
+    if (!whole_) {
+      Result<ReadModel> whole = read_whole_model(options_.model, *frontend_, *tools_.ops, host_.config().model);
+      if (!whole) return whole.error();
+      whole_ = std::move(*whole);
+    }
+    Result<TrainedModel> model = as_trained(*whole_, *tools_.ops, train);
     if (!model) return model.error();
     TrainedAnalysis made;
     made.model = std::move(*model);
@@ -368,6 +373,7 @@ class PlanningSession::Impl {
   std::shared_ptr<IntraSolver> solver_;
   std::shared_ptr<CheckpointSolver> checkpoint_;  // null: nobody asks for one
   std::vector<UsedPlugin> used_;
+  std::optional<ReadModel> whole_;
   std::map<std::int64_t, TrainedAnalysis> read_;  // by microbatches
   TrainedAnalysis* now_ = nullptr;                // the last of them that was asked for
   Cluster cluster_;
