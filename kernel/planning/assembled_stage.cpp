@@ -24,6 +24,25 @@ class Assembler {
 
   Result<std::optional<FittedPlan>> run(std::int64_t budget) {
     if (Status status = read_ways(); !status) return status.error();
+    const bool is_searched = recipe_.faster != recipe_.smaller && recipe_.known != nullptr;
+    if (!is_searched) return search(budget);
+    const AssembledParts::key_type key{stage_.graph().nodes.size(), recipe_.faster, recipe_.smaller, recipe_.part, recipe_.part_bytes, budget, stage_.training.order};
+    if (const auto known = recipe_.known->find(key); known != recipe_.known->end()) {
+      const AssembledPart& before = known->second;
+      Result<std::optional<FittedPlan>> made = make(before.part, budget);
+      if (!made) return made;
+      const bool is_same = *made && is_within(**made, budget) && (*made)->plan.peak_bytes == before.peak_bytes && (*made)->plan.step_seconds == before.step_seconds;
+      if (is_same) return made;
+    }
+    double part = 0;
+    Result<std::optional<FittedPlan>> best = search(budget, &part);
+    if (best && *best) recipe_.known->insert_or_assign(key, AssembledPart{part, (*best)->plan.peak_bytes, (*best)->plan.step_seconds});
+    return best;
+  }
+
+ private:
+  // The part of the best one goes where `best_part` says.
+  Result<std::optional<FittedPlan>> search(std::int64_t budget, double* best_part = nullptr) const {
     std::optional<FittedPlan> best;
     double fits = -1, above = 2;  // parts: the most that fits, the least that does not
     const bool is_mixture = recipe_.faster != recipe_.smaller;
@@ -32,20 +51,24 @@ class Assembler {
       Result<std::optional<FittedPlan>> made = make(part, budget);
       if (!made) return made;
       if (!*made) return best;
-      const bool has_program = (*made)->no_program.empty();
-      const auto room = -static_cast<double>(solver_.excess_bytes((*made)->plan, budget));
-      const bool is_within = has_program && room >= 0;
-      if (is_within && (!best || (*made)->plan.step_seconds < best->plan.step_seconds)) best = std::move(*made);
-      (is_within ? fits : above) = part;
-      if (!is_mixture || (is_within ? part >= 1 : part <= 0)) break;
-      const double room_part = has_program && recipe_.part_bytes > 0 ? room / recipe_.part_bytes : is_within ? 0 : -part / 2;
-      if (is_within && room_part < kNearEnoughPart) break;
+      const FittedPlan& plan = **made;
+      const auto room = -static_cast<double>(solver_.excess_bytes(plan.plan, budget));
+      const bool fits_here = is_within(plan, budget);
+      const double room_part = plan.no_program.empty() && recipe_.part_bytes > 0 ? room / recipe_.part_bytes : fits_here ? 0 : -part / 2;
+      if (fits_here && (!best || plan.plan.step_seconds < best->plan.step_seconds)) {
+        best = std::move(*made);
+        if (best_part != nullptr) *best_part = part;
+      }
+      (fits_here ? fits : above) = part;
+      if (!is_mixture || (fits_here ? part >= 1 : part <= 0)) break;
+      if (fits_here && room_part < kNearEnoughPart) break;
       part = next_part(fits, above, part, room_part);
     }
     return best;
   }
 
- private:
+  [[nodiscard]] bool is_within(const FittedPlan& plan, std::int64_t budget) const { return plan.no_program.empty() && solver_.excess_bytes(plan.plan, budget) <= 0; }
+
   // As much more, or less, as the room is for, between the most that fits and the least that does not.
   static double next_part(double fits, double above, double part, double room_part) {
     const double by = room_part > 0 ? kPrudent * room_part : std::min(room_part / kPrudent, -kNearEnoughPart);
@@ -165,7 +188,7 @@ class Assembler {
     answer->status = SolveStatus::heuristic;
     answer->lower_bound = 0;
     answer->method = "equal parts of the model as a few of them were searched for";
-    Result<FittedPlan> fitted = solver_.fit(input, *problem, std::move(*answer), budget);
+    Result<FittedPlan> fitted = solver_.fit_within(input, *problem, std::move(*answer), budget);
     if (!fitted) return fitted.error();
     return std::optional(std::move(*fitted));
   }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMostAxes = 2;   // of meshes, and one more where the first axis shards the batch alone
 constexpr double kNearMesh = 1.3;      // over the fastest one: others get no ways that hold less
+constexpr double kNearPriced = 1.01;   // over what takes least at a price: others are asked for no way at it
 constexpr double kNoWaySeconds = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -199,12 +200,24 @@ void JointLine::add_ways(std::size_t mesh) {
 
 Result<bool> JointLine::add_priced(std::int64_t devices, double price, double in_flight) {
   bool any = false;
-  for (const std::size_t mesh : known_.at(devices).meshes) {
+  for (const std::size_t mesh : meshes_worth_asking(known_.at(devices), price, in_flight)) {
     const Result<bool> added = add_way(mesh, price, in_flight);
     if (!added) return added.error();
     any = any || *added;
   }
   return any;
+}
+
+// Of a mesh that was asked for none yet nothing is known.
+std::vector<std::size_t> JointLine::meshes_worth_asking(const Known& known, double price, double in_flight) const {
+  std::vector<double> seconds;
+  for (const std::size_t mesh : known.meshes) seconds.push_back(line_.priced_seconds(mesh, price, in_flight));
+  const double least = *std::ranges::min_element(seconds);
+  std::vector<std::size_t> worth;
+  for (std::size_t i = 0; i < known.meshes.size(); ++i) {
+    if (!meshes_[known.meshes[i]].is_asked || seconds[i] <= kNearPriced * least) worth.push_back(known.meshes[i]);
+  }
+  return worth;
 }
 
 Status JointLine::add_priced_to_fastest(std::int64_t devices, double factor, double in_flight) {
@@ -216,6 +229,7 @@ Status JointLine::add_priced_to_fastest(std::int64_t devices, double factor, dou
 Result<bool> JointLine::add_way(std::size_t mesh, double price, double in_flight) {
   const auto doublings = static_cast<int>(std::lround(std::log2(price)));  // prices nearer to each other are one
   if (!asked_.emplace(mesh, doublings, in_flight).second) return false;
+  meshes_[mesh].is_asked = true;
   Result<bool> added = meshes_[mesh].ways.add(std::exp2(doublings), in_flight);
   if (added && *added) add_ways(mesh);
   return added;
@@ -226,7 +240,8 @@ StageCutWish::Stage JointLine::wish(const StageCost& cost) const {
   StageCutWish::Stage wish{to_string(mesh.ways.mesh()), mesh.batch_first};
   if (can_assemble(model_.units, model_.shorter, request_.solver, request_.search)) {
     wish.assemble = [this, cost](const PlanningContext& stage, const FittedSolver& solver, std::int64_t budget) {
-      const StageRecipe recipe{meshes_[cost.mesh].ways, numbers_[cost.faster], numbers_[cost.smaller], cost.part, cost.part_bytes};
+      const SplitMesh& mesh = meshes_[cost.mesh];
+      const StageRecipe recipe{mesh.ways, numbers_[cost.faster], numbers_[cost.smaller], cost.part, cost.part_bytes, mesh.assembled.get()};
       return assemble_stage(stage, solver, request_.pins, analysis_, model_.alike, recipe, budget);
     };
   }

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "assembled_stage.h"
 #include "joint_stages.h"
 #include "meshwright/model_analysis.h"
 #include "model_units.h"
@@ -61,8 +62,8 @@ class JointLine {
   // The same, times the devices, of the slowest such among the numbers up to this one for which ways are known; 0 where there is none.
   [[nodiscard]] double most_device_seconds(std::int64_t most_devices) const;
 
-  // Looks for the way that costs least with so many seconds for a byte, on each mesh of so many devices that is near the fastest one; true if there is a new one. Prices that are nearly alike are one. Errors: those of
-  // SplitWays::add.
+  // Looks for the way that costs least with so many seconds for a byte, on each mesh of so many devices that is near the fastest one and, as far as is known, near the best one at that price; true if there is a new one.
+  // Prices that are nearly alike are one. Errors: those of SplitWays::add.
   Result<bool> add_priced(std::int64_t devices, double price, double in_flight);
   // On the fastest mesh alone, for so many times the usual price.
   Status add_priced_to_fastest(std::int64_t devices, double factor, double in_flight);
@@ -94,6 +95,8 @@ class JointLine {
     std::int64_t devices = 0;
     bool batch_first = false;
     std::size_t in_line = 0;  // so many of its ways are
+    bool is_asked = false;    // for a way by a price
+    std::unique_ptr<AssembledParts> assembled = std::make_unique<AssembledParts>();
   };
 
   [[nodiscard]] PlanningContext context() const;
@@ -106,6 +109,7 @@ class JointLine {
   [[nodiscard]] double computing_seconds(const SplitMesh& mesh) const;
   void rank_meshes(Known& known) const;
   void add_ways(std::size_t mesh);
+  [[nodiscard]] std::vector<std::size_t> meshes_worth_asking(const Known& known, double price, double in_flight) const;
   Result<bool> add_way(std::size_t mesh, double price, double in_flight);
 
   const JointStagesRequest& request_;

@@ -454,6 +454,7 @@ class JointStages::Impl {
       left_out_.emplace_back("where something fits, meshes on which fewer microbatches take far longer than on the fastest one");
     }
     if (request_.mesh.empty() && !is_small()) left_out_.emplace_back("meshes of three axes whose first one shards anything but the batch");
+    if (request_.mesh.empty()) left_out_.emplace_back("ways that hold less, on meshes that at the same price of memory take longer than the best one");
     if (!request_.unlike_stages.empty()) {
       const auto [least, most] = std::ranges::minmax(request_.unlike_stages);
       const std::string numbers = least == most ? std::to_string(most) : std::to_string(least) + " to " + std::to_string(most);

@@ -242,6 +242,16 @@ double StageLine::least_bytes(std::int64_t devices, double in_flight) const {
   return least;
 }
 
+double StageLine::priced_seconds(std::size_t mesh, double price, double in_flight) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    if (ways_[way].mesh != mesh) continue;
+    const double bytes = bytes_of(sum(ways_[way], 0, size()), in_flight);
+    least = std::min(least, stage_of(way, mesh, ways_[way].before.back(), BackwardIs::whole, bytes).step_seconds(microbatches_) + price * bytes);
+  }
+  return least;
+}
+
 double StageLine::slowest_seconds(std::int64_t devices) const {
   double most = 0;
   const auto known = ways_of_.find(devices);

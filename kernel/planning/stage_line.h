@@ -66,6 +66,9 @@ class StageLine {
   // What a device would hold of the whole line over so many, in the way that holds least.
   [[nodiscard]] double least_bytes(std::int64_t devices, double in_flight) const;
 
+  // What a step of the whole line takes in that of a mesh's ways that takes least, with so many seconds for each byte; infinite where it has none.
+  [[nodiscard]] double priced_seconds(std::size_t mesh, double price, double in_flight) const;
+
   // The cut whose longest stage is shortest, with as many units as fit into each; `devices` by position. `bytes` of a device's memory is divided evenly among the positions that share it; `hop_seconds`: from one
   // stage to the next. Nothing where none fits.
   [[nodiscard]] std::optional<LineCut> cut(const PipelineSchedule& schedule, const std::vector<std::int64_t>& devices, double bytes, double hop_seconds) const;

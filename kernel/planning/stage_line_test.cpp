@@ -297,5 +297,27 @@ TEST(StageLine, WaitsInEachPartOfABackward) {
   expect(0, true, 0, 4, 0);
 }
 
+TEST(StageLine, PricesTheBestWayOfAMesh) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 20; ++i) {
+    const DrawnLine drawn = draw(random, 6);
+    StageLine line(drawn.units, 3);
+    for (std::size_t way = 0; way < drawn.ways.size(); ++way) line.add_way(way % 2, 1, drawn.ways[way]);
+    for (const double price : {0.0, 0.5, 20.0}) {
+      for (const double in_flight : {1.0, 2.0}) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const std::size_t way : {0U, 2U}) {
+          StageLine alone(drawn.units, 3);
+          alone.add_way(0, 1, drawn.ways[way]);
+          const StageCost cost = alone.stage(0, 6, 1, {in_flight, false}, std::numeric_limits<double>::infinity()).value();
+          least = std::min(least, cost.step_seconds(3) + price * cost.bytes);
+        }
+        EXPECT_DOUBLE_EQ(line.priced_seconds(0, price, in_flight), least);
+      }
+    }
+  }
+  EXPECT_EQ(line_of(draw(random, 3), 1).priced_seconds(7, 1, 1), std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
 }  // namespace meshwright
