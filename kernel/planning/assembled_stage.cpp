@@ -24,25 +24,23 @@ class Assembler {
 
   Result<std::optional<FittedPlan>> run(std::int64_t budget) {
     if (Status status = read_ways(); !status) return status.error();
-    const bool is_searched = recipe_.faster != recipe_.smaller && recipe_.known != nullptr;
-    if (!is_searched) return search(budget);
     const AssembledParts::key_type key{stage_.graph().nodes.size(), recipe_.faster, recipe_.smaller, recipe_.part, recipe_.part_bytes, budget, stage_.training.order};
-    if (const auto known = recipe_.known->find(key); known != recipe_.known->end()) {
-      const AssembledPart& before = known->second;
+    if (recipe_.known != nullptr && recipe_.known->contains(key)) {
+      const AssembledPart& before = recipe_.known->at(key);
       Result<std::optional<FittedPlan>> made = make(before.part, budget);
       if (!made) return made;
       const bool is_same = *made && is_within(**made, budget) && (*made)->plan.peak_bytes == before.peak_bytes && (*made)->plan.step_seconds == before.step_seconds;
       if (is_same) return made;
     }
     double part = 0;
-    Result<std::optional<FittedPlan>> best = search(budget, &part);
-    if (best && *best) recipe_.known->insert_or_assign(key, AssembledPart{part, (*best)->plan.peak_bytes, (*best)->plan.step_seconds});
+    Result<std::optional<FittedPlan>> best = search(budget, part);
+    if (recipe_.known != nullptr && best && *best) recipe_.known->insert_or_assign(key, AssembledPart{part, (*best)->plan.peak_bytes, (*best)->plan.step_seconds});
     return best;
   }
 
  private:
-  // The part of the best one goes where `best_part` says.
-  Result<std::optional<FittedPlan>> search(std::int64_t budget, double* best_part = nullptr) const {
+  // The best one, and of which part it is.
+  Result<std::optional<FittedPlan>> search(std::int64_t budget, double& best_part) const {
     std::optional<FittedPlan> best;
     double fits = -1, above = 2;  // parts: the most that fits, the least that does not
     const bool is_mixture = recipe_.faster != recipe_.smaller;
@@ -57,7 +55,7 @@ class Assembler {
       const double room_part = plan.no_program.empty() && recipe_.part_bytes > 0 ? room / recipe_.part_bytes : fits_here ? 0 : -part / 2;
       if (fits_here && (!best || plan.plan.step_seconds < best->plan.step_seconds)) {
         best = std::move(*made);
-        if (best_part != nullptr) *best_part = part;
+        best_part = part;
       }
       (fits_here ? fits : above) = part;
       if (!is_mixture || (fits_here ? part >= 1 : part <= 0)) break;
