@@ -29,7 +29,7 @@ class Assembler {
       const AssembledPart& before = recipe_.known->at(key);
       Result<std::optional<FittedPlan>> made = make(before.part, budget);
       if (!made) return made;
-      const bool is_same = *made && is_within(**made, budget) && (*made)->plan.peak_bytes == before.peak_bytes && (*made)->plan.step_seconds == before.step_seconds;
+      const bool is_same = *made && solver_.is_within(**made, budget) && (*made)->plan.peak_bytes == before.peak_bytes && (*made)->plan.step_seconds == before.step_seconds;
       if (is_same) return made;
     }
     double part = 0;
@@ -51,7 +51,7 @@ class Assembler {
       if (!*made) return best;
       const FittedPlan& plan = **made;
       const auto room = -static_cast<double>(solver_.excess_bytes(plan.plan, budget));
-      const bool fits_here = is_within(plan, budget);
+      const bool fits_here = solver_.is_within(plan, budget);
       const double room_part = plan.no_program.empty() && recipe_.part_bytes > 0 ? room / recipe_.part_bytes : fits_here ? 0 : -part / 2;
       if (fits_here && (!best || plan.plan.step_seconds < best->plan.step_seconds)) {
         best = std::move(*made);
@@ -64,8 +64,6 @@ class Assembler {
     }
     return best;
   }
-
-  [[nodiscard]] bool is_within(const FittedPlan& plan, std::int64_t budget) const { return plan.no_program.empty() && solver_.excess_bytes(plan.plan, budget) <= 0; }
 
   // As much more, or less, as the room is for, between the most that fits and the least that does not.
   static double next_part(double fits, double above, double part, double room_part) {

@@ -45,8 +45,7 @@ Result<Timeline> in_best_buckets(Program& program, const ProblemInput& input) {
 Result<FittedPlan> FittedSolver::fit(const ProblemInput& input, const Problem& problem, Assignment assignment, std::int64_t budget, double wanted_seconds) const {
   Result<std::optional<FittedPlan>> fitted = fit(input, problem, std::move(assignment), budget, wanted_seconds, Wanted::any);
   if (!fitted) return fitted.error();
-  const bool fits = (*fitted)->no_program.empty() && excess_bytes((*fitted)->plan, budget) <= 0;
-  known_->refuse(KnownFits::key_of(input, problem, (*fitted)->assignment.choice, budget), std::min(wanted_seconds, fits ? (*fitted)->plan.step_seconds : kAnyStep));
+  known_->refuse(KnownFits::key_of(input, problem, (*fitted)->assignment.choice, budget), std::min(wanted_seconds, is_within(**fitted, budget) ? (*fitted)->plan.step_seconds : kAnyStep));
   return std::move(**fitted);
 }
 

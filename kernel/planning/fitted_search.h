@@ -89,6 +89,8 @@ class FittedSolver {
   // By how many bytes a plan is too large: for the budget of its program's peak, or for the device by its whole
   // account; at most 0 if it fits.
   [[nodiscard]] std::int64_t excess_bytes(const Plan& plan, std::int64_t budget) const;
+  // Whether it has a program, and fits.
+  [[nodiscard]] bool is_within(const FittedPlan& fitted, std::int64_t budget) const { return fitted.no_program.empty() && excess_bytes(fitted.plan, budget) <= 0; }
 
   // The plan of an assignment, with its peak and its step. Up to the budget it may hold more than it must, if that makes the step shorter, and
   // shorter than `wanted_seconds`.

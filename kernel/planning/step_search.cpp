@@ -133,7 +133,7 @@ Status StepSearch::simulate(Assignment found) {
 }
 
 Status StepSearch::take(FittedPlan fitted) {
-  if (!fitted.no_program.empty() || fitted.plan.step_seconds >= best_.plan.step_seconds || solver_.excess_bytes(fitted.plan, budget_) > 0) return Done{};
+  if (!solver_.is_within(fitted, budget_) || fitted.plan.step_seconds >= best_.plan.step_seconds) return Done{};
   const Result<bool> admitted = admits_ ? admits_(fitted) : Result<bool>(true);
   if (!admitted) return admitted.error();
   if (!*admitted) return Done{};

@@ -61,7 +61,7 @@ MESHWRIGHT_API Result<Timeline> make_timeline(const Program& program, const std:
 // Time lines of one program in buckets of several sizes (Program::bucket_bytes), sums only: what comes before the first gradient is reduced is drawn once.
 class MESHWRIGHT_API BucketTimelines {
  public:
-  // All of it outlives this, and nothing of the program but the size of its buckets changes. Errors: those of instruction_ticks.
+  // The program and the profile outlive this, and nothing of the program but the size of its buckets changes. Errors: those of instruction_ticks.
   static Result<BucketTimelines> make(const Program& program, const std::vector<Work>& works, const CostProfile& profile);
   BucketTimelines(BucketTimelines&&) noexcept;
   ~BucketTimelines();
