@@ -96,12 +96,14 @@ void AttentionProducts::launch(const Chunk& chunk, KernelId kernel, const float*
     return Range{reinterpret_cast<const std::byte*>(scores),
                  static_cast<std::size_t>(chunk.batches * queries * arguments_.s) * sizeof(float)};
   };
-  std::vector<Range> reads = reads_;
+  std::vector<Range> reads = reads_, writes{range(changed)};
+  if (kernel == KernelId::attention_softmax_gradient && arguments_.dropout != 0)
+    writes.push_back(range(arguments_.weights));
   for (const float* scores : {arguments_.weights, arguments_.weight_slopes}) {
     if (scores != nullptr && (scores == changed || kernel == KernelId::attention_softmax_gradient))
       reads.push_back(range(scores));
   }
-  writer_.launch(kernel, arguments_, chunk.batches * queries, std::move(reads), {range(changed)});
+  writer_.launch(kernel, arguments_, chunk.batches * queries, std::move(reads), std::move(writes));
 }
 
 Result<bool> AttentionProducts::write(const Seen& result) {
@@ -109,6 +111,7 @@ Result<bool> AttentionProducts::write(const Seen& result) {
   const Result<View> made = view_for(result, {});
   if (!made) return made.error();
   cut(1);
+  arguments_.drops = arguments_.dropout != 0;
   arguments_.weights = take_scores();
   for (Chunk& chunk : chunks_) {
     planned_ = &chunk;

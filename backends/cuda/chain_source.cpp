@@ -8,12 +8,15 @@
 asm(".section .rodata\n"
     "meshwright_kernel_header: .incbin \"" MESHWRIGHT_KERNELS
     "/kernel.h\"\n.byte 0\n"
+    "meshwright_functions_header: .incbin \"" MESHWRIGHT_KERNELS
+    "/functions.h\"\n.byte 0\n"
     "meshwright_pointwise_header: .incbin \"" MESHWRIGHT_KERNELS
     "/pointwise.h\"\n.byte 0\n"
     "meshwright_chains_header: .incbin \"" MESHWRIGHT_KERNELS
     "/chains.h\"\n.byte 0\n"
     ".previous\n");
-extern "C" const char meshwright_kernel_header[], meshwright_pointwise_header[], meshwright_chains_header[];
+extern "C" const char meshwright_kernel_header[], meshwright_functions_header[], meshwright_pointwise_header[],
+    meshwright_chains_header[];
 
 namespace meshwright::cuda {
 
@@ -97,7 +100,8 @@ std::string chain_source(const std::vector<std::string>& shapes) {
 }
 
 std::span<const ChainHeader> chain_headers() {
-  static const std::array<ChainHeader, 3> headers{{{"kernel.h", meshwright_kernel_header},
+  static const std::array<ChainHeader, 4> headers{{{"kernel.h", meshwright_kernel_header},
+                                                   {"functions.h", meshwright_functions_header},
                                                    {"pointwise.h", meshwright_pointwise_header},
                                                    {"chains.h", meshwright_chains_header}}};
   return headers;

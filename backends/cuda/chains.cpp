@@ -78,6 +78,7 @@ std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t
   link.function = arguments.function;
   link.operands = arguments.operands;
   link.number = static_cast<float>(arguments.number);
+  link.second = static_cast<float>(arguments.second);
   link.other = static_cast<float>(arguments.other);
   link.of_result = arguments.result.element;
   link.result = arguments.result.data;

@@ -125,7 +125,11 @@ struct RankStep {
   std::map<std::pair<ProgramValueId, std::int64_t>, Handed>
       handed;  // outputs, and parameters as they were updated, by value and microbatch
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> constants;  // by place among them
-  std::size_t numbers = 0;             // OptimizerNumbers of each parameter, at this place among the constants
+  std::size_t numbers = 0;  // OptimizerNumbers of each parameter, at this place among the constants
+  // Words at this place among the constants, other than 0 where an index was outside of what it names: by whose, a
+  // place of the steps.
+  std::size_t fault_words = 0;
+  std::vector<std::size_t> faults;
   std::vector<std::uint32_t> updated;  // parameters that the optimizer takes a step of
   std::size_t events = 0;
   std::set<StreamNumber> links;  // that it sends or receives by

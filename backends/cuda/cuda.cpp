@@ -35,7 +35,7 @@
 namespace meshwright::cuda {
 namespace {
 
-constexpr std::int64_t kMostArrival = 24 * 3600;
+constexpr std::int64_t kMostArrival = 24 * 3600, kMostHang = 7 * 24 * 3600;
 
 constexpr meshwright_config_key_v1 kSchema[] = {
     {"driver", "text", "", "\"nvidia\"",
@@ -47,7 +47,7 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"seed", "integer", "", "0", "of the recording driver: of that order"},
     {"failures", "texts", "", "[]",
      "of the recording driver: each \"ENTRY:CALL:CODE\", for instance \"cudaMemcpyAsync:3:2\": which call of an entry "
-     "point fails, and with which code"},
+     "point fails, and with which code, or \"hang\" for one that never returns"},
     {"omitted_wait", "integer", "", "0",
      "of the recording driver: the wait for an event that each device leaves out, counted from 1, so that the proof "
      "finds it; 0: none"},
@@ -58,6 +58,10 @@ constexpr meshwright_config_key_v1 kSchema[] = {
      "\"environment\": where torchrun, mpirun or srun started this process, it runs one rank, as the environment says; "
      "\"none\": this process runs all ranks"},
     {"arrival_seconds", "integer", "", "120", "in which all processes of a run have to come to rank 0's"},
+    {"hang_seconds", "integer", "", "600",
+     "a step, the making of a communicator, or a copy from a GPU that takes longer ends the run with an error that "
+     "says "
+     "where each rank is; 0: none does"},
     {"precision", "text", "", "\"plan\"",
      "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
      "computed, kept and reduced in float32, as the backend 'reference' does it"},
@@ -88,13 +92,19 @@ struct Options {
   std::string called;  // a file
   RecordingOptions recording;
   std::optional<Launched> launched;  // where a launcher started this process
-  std::chrono::seconds arrival{120};
+  std::chrono::seconds arrival{120}, hang{600};
 };
 
 // That a launcher lets this process see: then it is the first one, whatever the local rank.
 bool sees_one_device() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && *visible != '\0' && std::strchr(visible, ',') == nullptr;
+}
+
+[[noreturn]] void end_process(const Error& error) {
+  log(LogLevel::error, "cuda", error.message);
+  std::fflush(stderr);
+  std::_Exit(static_cast<int>(error.code));
 }
 
 class Cuda final : public Backend {
@@ -163,9 +173,7 @@ class Cuda final : public Backend {
         world_ = std::move(*world);
         return;
       }
-      log(LogLevel::error, "cuda", world.error().message);
-      std::fflush(stderr);
-      std::_Exit(static_cast<int>(world.error().code));
+      end_process(world.error());
     });
     return world_.get();
   }
@@ -254,8 +262,9 @@ class Cuda final : public Backend {
     if (!links) return links.error();
     Result<std::unique_ptr<Driver>> driver = make_driver(devices, stages.inputs.front()->program.training.tf32);
     if (!driver) return driver.error();
-    auto session =
-        std::make_shared<Session>(std::move(*driver), std::move(*links), CalledFile(options_.called, options_.records));
+    auto session = std::make_shared<Session>(
+        std::move(*driver), std::move(*links), CalledFile(options_.called, options_.records), options_.hang,
+        [world = find_world()](const Error& error) { world != nullptr ? world->end_all(error) : end_process(error); });
     const std::vector<std::int64_t> device_of = stages.devices_by_seat();
     std::vector<Seat> seats;
     for (std::size_t s = 0; s < stages.inputs.size(); ++s) {
@@ -364,8 +373,9 @@ std::optional<RecordingOptions::Failure> failure_of(std::string_view text) {
   const std::size_t first = text.find(':'), second = text.rfind(':');
   if (first == std::string_view::npos || first == second) return std::nullopt;
   const std::optional<EntryPoint> entry = entry_point(text.substr(0, first));
+  const std::string_view last = text.substr(second + 1);
   const std::optional<std::int64_t> call = number_of(text.substr(first + 1, second - first - 1)),
-                                    code = number_of(text.substr(second + 1));
+                                    code = last == "hang" ? RecordingOptions::kHangs : number_of(last);
   if (!entry || !call || !code) return std::nullopt;
   return RecordingOptions::Failure{*entry, *call, static_cast<Code>(*code)};
 }
@@ -396,8 +406,9 @@ Result<Options> read_options(const Config& config) {
   for (const std::string& text : config.texts("failures")) {
     const std::optional<RecordingOptions::Failure> failure = failure_of(text);
     if (!failure)
-      return bad_input("emit.cuda.failures has \"" + text +
-                       "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md");
+      return bad_input(
+          "emit.cuda.failures has \"" + text +
+          "\"; each is ENTRY:CALL:CODE, as \"cudaMemcpyAsync:3:2\", with a name from docs/gpu.md, or ENTRY:CALL:hang");
     options.recording.failures.push_back(*failure);
   }
   const std::int64_t seconds = config.integer("arrival_seconds");
@@ -405,6 +416,11 @@ Result<Options> read_options(const Config& config) {
     return bad_input("emit.cuda.arrival_seconds is " + std::to_string(seconds) + "; it is from 1 to " +
                      std::to_string(kMostArrival));
   options.arrival = std::chrono::seconds(seconds);
+  const std::int64_t hang = config.integer("hang_seconds");
+  if (hang < 0 || hang > kMostHang)
+    return bad_input("emit.cuda.hang_seconds is " + std::to_string(hang) + "; it is from 1 to " +
+                     std::to_string(kMostHang) + ", or 0 for no limit");
+  options.hang = std::chrono::seconds(hang);
   if (launcher == "none") return options;
   Result<std::optional<Launched>> launched = find_launched([](const char* name) { return std::getenv(name); });
   if (!launched) return launched.error();

@@ -14,7 +14,7 @@ inline constexpr std::int32_t kFast = 3, kFallback = 2;
 
 // cudnnBackendDescriptorType_t
 inline constexpr int kPointwise = 0, kPointwiseOperation = 13, kProduct = 18, kProductOperation = 19, kReduction = 21,
-                     kReductionOperation = 22, kReshapeOperation = 31;
+                     kReductionOperation = 22, kNormForward = 29, kNormBackward = 30, kReshapeOperation = 31;
 inline constexpr int kConvolution = 1, kEngine = 2, kEngineConfig = 3, kEngineHeuristics = 4, kExecutionPlan = 5,
                      kConvolutionForward = 10, kConvolutionWeight = 11, kConvolutionInput = 12, kOperationGraph = 15,
                      kVariantPack = 16, kTensor = 17, kDeviceProperties = 38;
@@ -22,7 +22,7 @@ inline constexpr int kConvolution = 1, kEngine = 2, kEngineConfig = 3, kEngineHe
 // cudnnBackendAttributeType_t
 inline constexpr int kOfHandle = 0, kOfDataType = 1, kOfFlag = 2, kOfInt64 = 3, kOfFloat = 4, kOfPointer = 6,
                      kOfConvolutionMode = 7, kOfHeuristicsMode = 8, kOfNumericalNote = 11, kOfPointwiseMode = 14,
-                     kOfDescriptor = 15, kOfReduction = 18, kOfChar = 24;
+                     kOfDescriptor = 15, kOfReduction = 18, kOfChar = 24, kOfNormMode = 27, kOfNormPhase = 28;
 
 // cudnnBackendAttributeName_t
 inline constexpr int kConvolutionType = 100, kConvolutionMode = 101, kDilations = 102, kStrides = 103,
@@ -43,6 +43,12 @@ inline constexpr int kProductType = 1500, kProductA = 1520, kProductB = 1521, kP
 inline constexpr int kReductionOperator = 1600, kReductionType = 1601, kReductionX = 1610, kReductionY = 1611,
                      kReductionWhat = 1612;
 inline constexpr int kReshapeX = 2200, kReshapeY = 2201;
+inline constexpr int kNormMode = 2000, kNormPhase = 2001, kNormX = 2002, kNormWeight = 2005, kNormBias = 2006,
+                     kNormEpsilon = 2007, kNormY = 2013;
+inline constexpr int kNormBackwardMode = 2100, kNormBackwardX = 2101, kNormBackwardMean = 2102,
+                     kNormBackwardDeviation = 2103, kNormBackwardGradient = 2104, kNormBackwardWeight = 2105,
+                     kNormBackwardWeightGradient = 2107, kNormBackwardBiasGradient = 2108,
+                     kNormBackwardInputGradient = 2109;
 inline constexpr int kGraphHandle = 800, kGraphOperations = 801;
 inline constexpr int kTensorAlignment = 900, kTensorType = 901, kTensorSizes = 902, kTensorStrides = 903,
                      kTensorId = 906, kTensorIsVirtual = 907, kTensorIsByValue = 908;
@@ -54,6 +60,9 @@ inline constexpr int kDeviceText = 2702;
 inline constexpr std::int32_t kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExponential = 13, kLogarithm = 15,
                               kNotLess = 303, kIndex = 501, kSelect = 601;
 inline constexpr std::int32_t kSum = 0, kMaximum = 3;
+
+// cudnnBackendNormMode_t; of the phase: without what a backward would read.
+inline constexpr std::int32_t kLayerNorm = 0, kRmsNorm = 4, kInference = 0;
 
 // cudnnBackendNumericalNote_t
 inline constexpr std::int32_t kTensorCore = 0, kDownConvertsInputs = 1, kReducesInLess = 2, kNondeterministic = 4;

@@ -17,6 +17,7 @@ bool can_be_captured(const RankStep& step, const Driver& driver) { return driver
 
 DeviceRank::DeviceRank(const RankInput& input, Devices& devices, std::int64_t seat, RankStep step)
     : program_(input.input.program),
+      steps_(input.steps),
       arena_(input.arena),
       settings_(input.input.optimizer),
       devices_(devices),
@@ -113,26 +114,33 @@ Status DeviceRank::put_inputs(const std::vector<const Tensor*>& inputs) {
   return put_numbers();
 }
 
-// A rank that fails ends what others wait for in it: they find out that the run has stopped.
+void DeviceRank::fail() {
+  devices_.abort(seat_);
+  watch_.reset();
+}
+
 Status DeviceRank::begin(const std::vector<const Tensor*>& inputs, Carrier& carrier, RunObserver* observer) {
   carrier_ = &carrier;
   observer_ = observer;
+  at_ = 0;
+  watch_.emplace(devices_.watchdog().watch([this] { return where(); }));
   Status status = put_inputs(inputs);
   // The first step is issued as it is: libraries make then what they need.
   if (status && captures_ && has_begun_ && observer == nullptr && !is_replayed()) status = begin_capture();
   has_begun_ = true;
-  if (!status) devices_.abort(seat_);
+  if (!status) fail();
   return status;
 }
 
 Result<bool> DeviceRank::execute(std::size_t step) {
   if (is_replayed()) return true;
+  at_ = step;
   for (const Command& command : step_.commands[step]) {
     Status status = issue(command);
     const auto* update = std::get_if<Optimize>(&command.what);
     if (status && update != nullptr && observer_ != nullptr) status = observe_update(*update);
     if (status) continue;
-    devices_.abort(seat_);
+    fail();
     return status.error();
   }
   return true;
@@ -323,6 +331,8 @@ Result<bool> DeviceRank::wait_for(Stream stream) const {
 
 Status DeviceRank::settle() const {
   const Stream stream = devices_.of(seat_).stream(kCompute);
+  const Watchdog::Watch watch =
+      devices_.watchdog().watch([this] { return devices_.seat(seat_).name + " waits for copies to or from its GPU"; });
   for (;;) {
     const Code code = driver_.stream_query(stream);
     if (code != kNotReady) return check(driver_, EntryPoint::stream_query, code);
@@ -330,9 +340,16 @@ Status DeviceRank::settle() const {
   }
 }
 
+std::string DeviceRank::where() const {
+  const std::size_t at = at_;
+  return devices_.seat(seat_).name +
+         (at < steps_.size() ? " is at " + describe(program_, steps_[at]) : " waits for what it asked of its GPU");
+}
+
 Result<bool> DeviceRank::finish() {
+  at_ = steps_.size();
   if (Status status = replay(); !status) {
-    devices_.abort(seat_);
+    fail();
     return status.error();
   }
   std::vector<StreamNumber> streams = other_streams();
@@ -340,12 +357,34 @@ Result<bool> DeviceRank::finish() {
   for (const StreamNumber stream : streams) {
     Result<bool> done = wait_for(devices_.of(seat_).stream(stream));
     if (done && *done) continue;
-    devices_.abort(seat_);
+    fail();
     return done;
+  }
+  watch_.reset();
+  if (Status status = check_faults(); !status) {
+    fail();
+    return status.error();
   }
   staged_.clear();
   bytes_.most = std::max({bytes_.most, step_.peak_bytes, step_.device_peak_bytes});
   return true;
+}
+
+// A GPU can't refuse an index: it takes zeros for it, and says so.
+Status DeviceRank::check_faults() const {
+  std::vector<std::int32_t> words(step_.faults.size());
+  if (words.empty()) return Done{};
+  if (Status status =
+          check(driver_, EntryPoint::copy,
+                driver_.copy(words.data(), step_.block.constants() + step_.fault_words, words.size() * sizeof words[0],
+                             CopyKind::to_host, devices_.of(seat_).stream(kCompute)));
+      !status)
+    return status;
+  if (Status status = settle(); !status) return status;
+  const auto fault = std::ranges::find_if(words, [](std::int32_t word) { return word != 0; });
+  if (fault == words.end()) return Done{};
+  const std::size_t step = step_.faults[static_cast<std::size_t>(fault - words.begin())];
+  return bad_input(describe(program_, steps_[step]) + ": an index, or a label, is outside of what it names");
 }
 
 Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) const {

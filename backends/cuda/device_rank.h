@@ -1,8 +1,10 @@
 // A rank whose values lie on a GPU: asks its device for what its step says, and waits at the end of the step alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "command.h"
@@ -39,6 +41,8 @@ class DeviceRank final : public Rank {
   [[nodiscard]] Status of_rank(const Status& status) const;
   Status set_device() const;
   Status load_all(const std::vector<const Tensor*>& parameters, const std::vector<const OptimizerState*>& states);
+  void fail();                              // the step: others find out that the run has stopped
+  [[nodiscard]] std::string where() const;  // in a step; on any thread
   Status put_inputs(const std::vector<const Tensor*>& inputs);
   Status close();
   Status issue(const Command& command) const;
@@ -69,8 +73,10 @@ class DeviceRank final : public Rank {
   // Until a stream is done; false: the run has stopped meanwhile. Errors: of a communicator, and of what ran.
   Result<bool> wait_for(Stream stream) const;
   Status settle() const;  // the same of the compute stream, where no other rank is needed
+  Status check_faults() const;
 
   const Program& program_;
+  const std::vector<Occurrence>& steps_;
   const Arena& arena_;
   const OptimizerSettings& settings_;
   Devices& devices_;
@@ -86,6 +92,8 @@ class DeviceRank final : public Rank {
   std::vector<OptimizerNumbers> numbers_;  // likewise; they go to the device before each step
   bool has_begun_ = false, is_capturing_ = false;
   std::vector<Tensor> staged_;
+  std::atomic<std::size_t> at_ = 0;       // of the steps that are issued; behind the last one: all are
+  std::optional<Watchdog::Watch> watch_;  // of the step that runs
 };
 
 }  // namespace meshwright::cuda

@@ -53,6 +53,7 @@ std::optional<GroupKey> take_group(std::string_view& text) {
 }  // namespace
 
 Devices::~Devices() {
+  const Watchdog::Watch watch = watchdog_.watch([] { return std::string("the run lets go of its devices"); });
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (driver_.set_device(here_[i].device) != 0) continue;
     SeatDevice& device = devices_[i];
@@ -167,6 +168,11 @@ Status Devices::make_communicators(const std::set<GroupKey>& groups, const std::
 
 // All of its seats that are here in one go, since each waits for the others.
 Status Devices::make_communicator(const GroupKey& group, const UniqueId& id) {
+  const Watchdog::Watch watch = watchdog_.watch([&] {
+    std::string said = "the ranks that are here meet the others of a communicator of the ranks";
+    for (const std::int64_t seat : group.seats) said += " " + std::to_string(seat);
+    return said;
+  });
   if (Status status = check(driver_, EntryPoint::group_start, driver_.group_start()); !status) return status;
   for (std::size_t i = 0; i < group.seats.size(); ++i) {
     if (!is_here(group.seats[i])) continue;

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "driver.h"
 #include "links.h"
+#include "watchdog.h"
 
 namespace meshwright::cuda {
 
@@ -39,7 +40,7 @@ using GiveAll = std::function<std::vector<std::string>(const std::string& name, 
 // Used by one thread, but for what belongs to a seat, which is its device's thread's.
 class Devices {
  public:
-  explicit Devices(Driver& driver) : driver_(driver) {}
+  Devices(Driver& driver, Watchdog& watchdog) : driver_(driver), watchdog_(watchdog) {}
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
@@ -67,6 +68,7 @@ class Devices {
   void keep_graph(std::int64_t seat, StepGraph graph) { devices_[index(seat)].graph = graph; }
 
   [[nodiscard]] Driver& driver() const { return driver_; }
+  [[nodiscard]] Watchdog& watchdog() const { return watchdog_; }
   [[nodiscard]] const SeatDevice& of(std::int64_t seat) const { return devices_[index(seat)]; }
   [[nodiscard]] const Seat& seat(std::int64_t seat) const { return here_[index(seat)]; }
   // Ends what this seat waits for in others: the run has stopped. No step can be taken any more.
@@ -81,6 +83,7 @@ class Devices {
   Status make_communicator(const GroupKey& group, const UniqueId& id);
 
   Driver& driver_;
+  Watchdog& watchdog_;
   std::vector<Seat> here_;
   std::vector<SeatDevice> devices_;  // by seat that is here
   std::vector<char> aborted_;        // likewise, each written by its own thread

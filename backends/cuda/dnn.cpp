@@ -1,5 +1,6 @@
 #include "dnn.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cudnn_backend.h"
@@ -42,6 +43,19 @@ DnnDescriptor dnn_tensor(std::int64_t id, DType dtype, const std::vector<std::in
                           dtype == DType::bfloat16 ? cudnn::kBFloat16 : cudnn::kFloat),
            dnn_numbers(cudnn::kTensorSizes, sizes), dnn_numbers(cudnn::kTensorStrides, strides),
            dnn_numbers(cudnn::kTensorId, {id}), dnn_numbers(cudnn::kTensorAlignment, {alignment})}};
+}
+
+DnnDescriptor dnn_rows(std::int64_t id, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t alignment) {
+  DnnDescriptor made = dnn_tensor(id, dtype, {rows, columns, 1, 1}, alignment);
+  std::ranges::find(made.values, cudnn::kTensorStrides, &DnnValue::attribute)->bytes =
+      dnn_numbers(cudnn::kTensorStrides, {columns, 1, columns, columns}).bytes;
+  return made;
+}
+
+DnnDescriptor dnn_scalar(std::int64_t id) {
+  DnnDescriptor made = dnn_tensor(id, DType::float32, {1, 1, 1, 1}, 16);
+  made.values.push_back(dnn_flag(cudnn::kTensorIsByValue));
+  return made;
 }
 
 }  // namespace meshwright::cuda

@@ -50,6 +50,12 @@ DnnValue dnn_flag(int attribute);  // that it is so
 // A tensor of these sizes, row by row.
 DnnDescriptor dnn_tensor(std::int64_t id, DType dtype, const std::vector<std::int64_t>& sizes, std::int64_t alignment);
 
+// The same of rows of so many numbers, as its norms take them: channels innermost, without space.
+DnnDescriptor dnn_rows(std::int64_t id, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t alignment);
+
+// A number that is handed over by value.
+DnnDescriptor dnn_scalar(std::int64_t id);
+
 // A graph where it runs.
 struct DnnCall {
   std::shared_ptr<const DnnGraph> graph;

@@ -34,11 +34,7 @@ class Builder {
     exchange(made, sizes);
     return add(std::move(made));
   }
-  Place scalar(std::int64_t id) {
-    DnnDescriptor made = dnn_tensor(id, DType::float32, {1, 1, 1, 1}, alignment_);
-    made.values.push_back(dnn_flag(cudnn::kTensorIsByValue));
-    return add(std::move(made));
-  }
+  Place scalar(std::int64_t id) { return add(dnn_scalar(id)); }
 
   Place multiply(Place a, Place b, Place made) {
     const Place product =
@@ -70,8 +66,8 @@ class Builder {
     return apply(mode, x, b, between(sizes));
   }
 
-  Place reduce(std::int32_t kind, Place x, const NumberList& sizes) {
-    const Place made = between(sizes);
+  Place reduce(std::int32_t kind, Place x, const NumberList& sizes) { return reduce(kind, x, between(sizes)); }
+  Place reduce(std::int32_t kind, Place x, Place made) {
     const Place reduction = add({cudnn::kReduction,
                                  {dnn_enumerator(cudnn::kReductionOperator, cudnn::kOfReduction, kind),
                                   dnn_enumerator(cudnn::kReductionType, cudnn::kOfDataType, cudnn::kFloat)}});
@@ -124,18 +120,19 @@ struct Shapes {
         queries{batches, a.repeats, a.l, a.d},
         keys{batches, 1, a.s, a.d},
         turned_keys{batches, 1, a.d, a.s},
+        keys_of_queries{batches, a.repeats, a.s, a.d},
         scores{batches, a.repeats, a.l, a.s},
         turned_scores{batches, a.repeats, a.s, a.l},
         rows{batches, a.repeats, a.l, 1} {}
 
   std::int64_t batches;
-  NumberList queries, keys, turned_keys, scores, turned_scores, rows;
+  NumberList queries, keys, turned_keys, keys_of_queries, scores, turned_scores, rows;
 };
 
 bool is_taken(const AttentionArguments& a, std::initializer_list<const View*> views) {
   const auto is_half = [](const View* view) { return view->element == Element::bfloat16; };
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (!std::ranges::all_of(views, is_half) || a.has_mask || a.d != a.e || a.d % 8 != 0) return false;
+  if (!std::ranges::all_of(views, is_half) || a.has_mask || a.dropout != 0 || a.d != a.e || a.d % 8 != 0) return false;
   if (std::max({a.rows, a.l, a.s, a.d}) > kMost || std::min({a.rows, a.l, a.s}) < 1) return false;
   for (std::int64_t i = 0; a.causal && i < a.l; ++i) {
     if (global_of(a.queries, i) != i) return false;
@@ -202,10 +199,12 @@ std::optional<DnnGraph> attention_graph(const AttentionArguments& a) {
 std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
   using namespace dnn_attention;
   const auto views = {&a.query, &a.key, &a.value, &a.output, &a.gradient};
-  if (a.repeats != 1 || !is_taken(a, views)) return std::nullopt;
+  if (!is_taken(a, views)) return std::nullopt;
   const Shapes shapes(a);
   Builder builder(name_of(a, "the gradients of "), least_alignment(views));
-  const auto tensor = [&](std::int64_t id, const NumberList& sizes) { return builder.tensor(id, DType::bfloat16, sizes); };
+  const auto tensor = [&](std::int64_t id, const NumberList& sizes) {
+    return builder.tensor(id, DType::bfloat16, sizes);
+  };
   const Place query = tensor(kQuery, shapes.queries), turned_key = builder.turned(kTurnedKey, shapes.turned_keys),
               turned_value = builder.turned(kTurnedValue, shapes.turned_keys), output = tensor(kOutput, shapes.queries),
               gradient = tensor(kGradient, shapes.queries), query_gradient = tensor(kQueryGradient, shapes.queries),
@@ -217,13 +216,19 @@ std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
   const Place scores = scores_of(builder, a, shapes, query, turned_key, scale);
   const Place weights = builder.apply(
       cudnn::kExponential, builder.apply(cudnn::kSubtract, scores, statistics, shapes.scores), {}, shapes.scores);
-  builder.multiply(builder.turn(weights, shapes.turned_scores), gradient, value_gradient);
+  // Of keys that queries share: a gradient for each of these, which are summed.
+  const auto multiply_by_keys = [&](Place turned, Place of_queries, Place made) {
+    if (a.repeats == 1) return builder.multiply(turned, of_queries, made);
+    const Place each = builder.multiply(turned, of_queries, builder.between(shapes.keys_of_queries, cudnn::kBFloat16));
+    return builder.reduce(cudnn::kSum, each, made);
+  };
+  multiply_by_keys(builder.turn(weights, shapes.turned_scores), gradient, value_gradient);
   const Place slopes = builder.apply(
       cudnn::kMultiply,
       builder.apply(cudnn::kSubtract, builder.multiply(gradient, turned_value, shapes.scores), mean, shapes.scores),
       weights, shapes.scores);
   const Place scaled = builder.apply(cudnn::kMultiply, slopes, scale, builder.between(shapes.scores, cudnn::kBFloat16));
-  builder.multiply(builder.turn(scaled, shapes.turned_scores), query, key_gradient);
+  multiply_by_keys(builder.turn(scaled, shapes.turned_scores), query, key_gradient);
   builder.multiply(scaled, key, query_gradient);
   DnnGraph graph = builder.take();
   graph.kernel_bytes = static_cast<std::size_t>(2 * a.rows * a.s) * sizeof(double);

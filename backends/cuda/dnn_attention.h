@@ -17,12 +17,12 @@ inline constexpr std::int64_t kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kSt
                               kTurnedKey = 12, kTurnedValue = 13;  // the same memory, read column by column
 }  // namespace dnn_attention
 
-// Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask,
-// of values that are not as long as keys, or with queries of which not all are here.
+// Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask or
+// dropout, of values that are not as long as keys, or with queries of which not all are here.
 std::optional<DnnGraph> attention_graph(const AttentionArguments& arguments);
 
-// The gradients of query, key and value, of what attention made and its statistics. Nothing also where queries share
-// keys, whose gradients would have to be summed.
+// The gradients of query, key and value, of what attention made and its statistics. Where queries share keys, each of
+// them has gradients in bfloat16, which are summed.
 std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& arguments);
 
 }  // namespace meshwright::cuda

@@ -143,15 +143,16 @@ TEST(FarMembers, RefuseWhatIsNoPart) {
 }
 
 TEST(Devices, AreThoseOfLocalRanks) {
+  Watchdog watchdog(std::chrono::seconds(0), {});
   RecordingOptions options;
   options.devices = 2;
   const std::unique_ptr<Driver> driver = make_recording_driver(options);
   {
-    Devices devices(*driver);
+    Devices devices(*driver, watchdog);
     ASSERT_TRUE(devices.open({{9, 1, "rank 9"}}));
     EXPECT_EQ(devices.seat(9).device, 1);
   }
-  Devices devices(*driver);
+  Devices devices(*driver, watchdog);
   const Status opened = devices.open({{9, 2, "rank 9"}});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("no device: rank 9 is to have GPU 2 of its machine, by its local rank, "
@@ -160,10 +161,11 @@ TEST(Devices, AreThoseOfLocalRanks) {
 
 // Of another process, which gives what it likes.
 TEST(Devices, RefuseGroupsAndIdsThatAreNone) {
+  Watchdog watchdog(std::chrono::seconds(0), {});
   RecordingOptions options;
   options.devices = 1;
   const std::unique_ptr<Driver> driver = make_recording_driver(options);
-  Devices devices(*driver);
+  Devices devices(*driver, watchdog);
   ASSERT_TRUE(devices.open({{0, 0, "rank 0"}}));
   const auto numbers = [](const std::vector<std::int64_t>& all) {
     return std::string(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(std::int64_t));

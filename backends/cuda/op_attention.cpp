@@ -12,6 +12,7 @@
 #include "kernels/attention.h"
 #include "kernels/reductions.h"
 #include "op_writer.h"
+#include "random_stream.h"
 
 namespace meshwright::cuda {
 
@@ -23,7 +24,6 @@ class AttentionWriter {
 
   // All operands.
   Status read() {
-    if (node_.number("dropout_p", 0) != 0) return bad_input("cuda has no kernel for attention with dropout");
     const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
                                                    {"key", &arguments_.key},
                                                    {"value", &arguments_.value},
@@ -46,6 +46,7 @@ class AttentionWriter {
     const Result<Shard> queries = shard_of(node_, "queries", arguments_.l);
     if (!queries) return queries.error();
     arguments_.queries = *queries;
+    if (Status status = take_dropout(); !status) return status;
     return take_mask(query);
   }
 
@@ -100,6 +101,16 @@ class AttentionWriter {
   }
 
  private:
+  Status take_dropout() {
+    arguments_.dropout = node_.number("dropout_p", 0);
+    if (arguments_.dropout == 0) return Done{};
+    const Result<Shard> rows = shard_of(node_, "rows", arguments_.rows);
+    if (!rows) return rows.error();
+    arguments_.kept_rows = *rows;
+    arguments_.stream = RandomStream(node_).key();
+    return Done{};
+  }
+
   Status take_mask(const std::vector<std::int64_t>& query) {
     const Seen* mask = writer_.operand("attn_mask");
     if (mask == nullptr) return Done{};

@@ -55,11 +55,11 @@ Status write_look_up(OpWriter& writer) {
                             *table_view,
                             *index_view,
                             *row_view,
-                            *shard,
-                            nullptr};
+                            *shard};
   if (!backward) {
-    writer.launch(KernelId::look_up, arguments, rows.type.elements(), {table.range(), indices->range()},
-                  {rows.range()});
+    std::vector<Range> reads{table.range(), indices->range()}, writes{rows.range()};
+    arguments.fault = writer.fault(reads, writes);
+    writer.launch(KernelId::look_up, arguments, rows.type.elements(), std::move(reads), std::move(writes));
     return Done{};
   }
   if (Status status = fill_with(writer, 0, table); !status) return status;
@@ -70,6 +70,13 @@ Status write_look_up(OpWriter& writer) {
   writer.launch(KernelId::look_up_gradient, arguments, rows.type.elements(), {rows.range(), indices->range(), chain},
                 {table.range()});
   return Done{};
+}
+
+void launch_pick(OpWriter& writer, PickArguments& arguments, std::vector<Range> reads) {
+  const Seen& result = writer.results[0];
+  std::vector<Range> writes{result.range()};
+  arguments.fault = writer.fault(reads, writes);
+  writer.launch(KernelId::pick, arguments, result.type.elements(), std::move(reads), std::move(writes));
 }
 
 // Along one dimension, an index for each element of the result.
@@ -94,7 +101,42 @@ Status write_gather(OpWriter& writer) {
     arguments.dimension_of[d] = d;
     arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
   }
-  writer.launch(KernelId::pick, arguments, result.type.elements(), {table.range(), index.range()}, {result.range()});
+  launch_pick(writer, arguments, {table.range(), index.range()});
+  return Done{};
+}
+
+// Along one dimension, a list of positions.
+Status write_index_select(OpWriter& writer) {
+  const Seen &table = writer.operands[0], &result = writer.results[0];
+  const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
+  const std::size_t dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
+  const Seen& index = *writer.operand("index");
+  if (rank == 0) return bad_input("cuda has no kernel for " + writer.call.node.op + " of a number");
+  Seen spread = index;
+  spread.type.shape.assign(result.type.shape.size(), 1);
+  spread.type.shape[dim] = result.type.shape[dim];
+  const std::int64_t step = index.strides.empty() ? 0 : index.strides[0];
+  spread.strides.assign(result.type.shape.size(), 0);
+  spread.strides[dim] = step;
+  PickArguments arguments;
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> view = view_for(table, table.strides), indices = view_for(spread, spread.strides),
+                     made = view_for(result, {});
+  if (!sizes) return sizes.error();
+  if (!view) return view.error();
+  if (!indices) return indices.error();
+  if (!made) return made.error();
+  arguments.sizes = *sizes;
+  arguments.table_rank = static_cast<std::int32_t>(rank);
+  arguments.table = *view;
+  arguments.indices[0] = *indices;
+  arguments.result = *made;
+  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
+    arguments.index_of[d] = d == static_cast<std::int32_t>(dim) ? 0 : -1;
+    arguments.dimension_of[d] = d;
+    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
+  }
+  launch_pick(writer, arguments, {table.range(), index.range()});
   return Done{};
 }
 
@@ -140,7 +182,7 @@ Status write_pick(OpWriter& writer) {
     arguments.dimension_of[d] = d < first ? d : d - indices + static_cast<std::int32_t>(own);
     arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
   }
-  writer.launch(KernelId::pick, arguments, result.type.elements(), std::move(reads), {result.range()});
+  launch_pick(writer, arguments, std::move(reads));
   return Done{};
 }
 
@@ -149,6 +191,7 @@ Status write_pick(OpWriter& writer) {
 WriteOp lookup_op(std::string_view op) {
   if (op == "aten.embedding" || op == "aten.embedding_dense_backward") return write_look_up;
   if (op == "aten.gather") return write_gather;
+  if (op == "aten.index_select") return write_index_select;
   return op == "aten.index.Tensor" ? write_pick : nullptr;
 }
 

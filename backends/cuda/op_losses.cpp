@@ -20,7 +20,10 @@ class LossWriter {
 
   // Takes what the call has of these.
   Status begin() {
-    if (writer_.call.node.number("label_smoothing", 0) != 0) return bad_input("cuda has no kernel for smoothed labels");
+    arguments_.smoothing = writer_.call.node.number("label_smoothing", 0);
+    const std::string& op = writer_.call.node.op;
+    if (arguments_.smoothing != 0 && op != "aten.cross_entropy_loss" && op != "meshwright.cross_entropy_backward")
+      return bad_input("cuda has no kernel for smoothed labels in " + op);
     const std::pair<const char*, View*> named[] = {{"self", &arguments_.logits},         {"target", &arguments_.labels},
                                                    {"maximum", &arguments_.maximum},     {"terms", &arguments_.terms},
                                                    {"count", &arguments_.count},         {"weight", &arguments_.weight},
@@ -56,7 +59,7 @@ class LossWriter {
     const Seen& result = writer_.results[0];
     if (kernel == KernelId::loss_gradient && result.type.rank() > 2) return write_turned(result);
     if (Status status = set(result, arguments_.*made); !status) return status;
-    writer_.launch(kernel, arguments_, count, reads_, {result.range()});
+    launch(kernel, count, {result.range()});
     return Done{};
   }
 
@@ -66,12 +69,17 @@ class LossWriter {
     const std::int64_t positions = arguments_.positions;
     const Seen maximum = between(positions, arguments_.maximum), terms = between(3 * positions, arguments_.terms);
     arguments_.finds_maximum = true;
-    writer_.launch(KernelId::loss_terms, arguments_, positions, reads_, {maximum.range(), terms.range()});
+    launch(KernelId::loss_terms, positions, {maximum.range(), terms.range()});
     reads_.push_back(maximum.range());
     reads_.push_back(terms.range());
+    if (arguments_.smoothing != 0) {
+      const Seen smoothed = between(2 * positions, arguments_.smoothed);
+      launch(KernelId::loss_smoothed, positions, {smoothed.range()});
+      reads_.push_back(smoothed.range());
+    }
     if (arguments_.reduction != LossReduction::mean) return;
     const Seen count = between(1, arguments_.count);
-    writer_.launch(KernelId::loss_count, arguments_, 1, reads_, {count.range()});
+    launch(KernelId::loss_count, 1, {count.range()});
     reads_.push_back(count.range());
     arguments_.has_count = true;
   }
@@ -82,6 +90,13 @@ class LossWriter {
   }
 
  private:
+  void launch(KernelId kernel, std::int64_t count, std::vector<Range> writes) {
+    std::vector<Range> reads = reads_;
+    LossArguments arguments = arguments_;
+    if (kernel == KernelId::loss_terms) arguments.fault = writer_.fault(reads, writes);
+    writer_.launch(kernel, arguments, count, std::move(reads), std::move(writes));
+  }
+
   // The same elements with their classes innermost: a row for each position.
   static Seen classes_last(const Seen& tensor) {
     Seen turned = tensor;
@@ -101,7 +116,7 @@ class LossWriter {
     const Seen turned = classes_last(result);
     const Seen rows = seen_at(writer_.scratch(static_cast<std::size_t>(result.type.bytes())), turned.type);
     if (Status status = set(rows, arguments_.result); !status) return status;
-    writer_.launch(KernelId::loss_gradient, arguments_, arguments_.positions, reads_, {rows.range()});
+    launch(KernelId::loss_gradient, arguments_.positions, {rows.range()});
     return writer_.copy(rows, turned);
   }
 

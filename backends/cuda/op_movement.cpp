@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/movement.h"
 #include "kernels/pointwise.h"
 #include "op_writer.h"
 
@@ -57,9 +58,89 @@ Status join(OpWriter& writer, const std::vector<const Seen*>& parts, std::size_t
 }
 
 Status write_join(OpWriter& writer) {
+  const std::string& op = writer.call.node.op;
+  const Seen& result = writer.results[0];
+  const std::int64_t rank = writer.operands[0].type.rank();
+  // Vectors, or numbers, become columns or rows.
+  const bool stacks = op == "aten.stack" || (rank < 2 && (op == "aten.vstack" || op == "aten.column_stack"));
+  const bool has_own = op == "aten.cat" || op == "aten.concat" || op == "aten.stack";
+  const std::size_t dim = has_own               ? dimension_of(writer.call.node, result.type.rank(), 0)
+                          : op == "aten.vstack" ? 0
+                          : op == "aten.hstack" ? (rank < 2 ? 0 : 1)
+                                                : 1;
+  std::vector<Seen> taken(writer.operands.begin(), writer.operands.end());
   std::vector<const Seen*> parts;
-  for (const Seen& operand : writer.operands) parts.push_back(&operand);
-  return join(writer, parts, dimension_of(writer.call.node, writer.results[0].type.rank(), 0), writer.results[0]);
+  for (Seen& part : taken) {
+    if (stacks) {
+      part.type.shape.insert(part.type.shape.begin() + static_cast<std::ptrdiff_t>(dim), 1);
+      part.strides.insert(part.strides.begin() + static_cast<std::ptrdiff_t>(dim), 0);
+    }
+    parts.push_back(&part);
+  }
+  return join(writer, parts, dim, result);
+}
+
+// So many copies along each dimension, of which there may be more than the tensor has.
+Status write_repeat(OpWriter& writer) {
+  const std::vector<std::int64_t> repeats =
+      writer.call.node.integers(writer.call.node.op == "aten.tile" ? "dims" : "repeats");
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  const std::size_t rank = result.type.shape.size(), own = rank - from.type.shape.size(),
+                    given = rank - std::min(rank, repeats.size());
+  Seen source{{from.type.dtype, {}}, from.data, {}}, target{{from.type.dtype, {}}, result.data, {}};
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t size = d < own ? 1 : from.type.shape[d - own], stride = d < own ? 0 : from.strides[d - own];
+    for (Seen* each : {&source, &target}) {
+      each->type.shape.push_back(d < given ? 1 : repeats[d - given]);
+      each->type.shape.push_back(size);
+    }
+    source.strides.insert(source.strides.end(), {0, stride});
+    target.strides.insert(target.strides.end(), {result.strides[d] * size, result.strides[d]});
+  }
+  return writer.copy(source, target);
+}
+
+// Along each of these dimensions the last one first: a part of one position each.
+Status write_flip(OpWriter& writer) {
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  FlipArguments arguments;
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> source = view_for(from, from.strides), target = view_for(result, result.strides);
+  if (!sizes) return sizes.error();
+  if (!source) return source.error();
+  if (!target) return target.error();
+  for (const std::int64_t named : writer.call.node.integers("dims"))
+    arguments.is_flipped[named < 0 ? named + from.type.rank() : named] = true;
+  arguments.sizes = *sizes;
+  arguments.from = *source;
+  arguments.to = *target;
+  writer.launch(KernelId::flip, arguments, result.type.elements(), {from.range()}, {result.range()});
+  return Done{};
+}
+
+Status write_triangle(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  TriangleArguments arguments;
+  const Result<Sizes> sizes = sizes_for(result.type.shape);
+  const Result<View> source = view_for(from, from.strides), target = view_for(result, result.strides);
+  if (!sizes) return sizes.error();
+  if (!source) return source.error();
+  if (!target) return target.error();
+  const std::vector<std::int64_t>& shape = result.type.shape;
+  const Result<Shard> rows = shard_of(node, "rows", shape[shape.size() - 2]),
+                      columns = shard_of(node, "columns", shape.back());
+  if (!rows) return rows.error();
+  if (!columns) return columns.error();
+  arguments.rows = *rows;
+  arguments.columns = *columns;
+  arguments.upper = node.op == "aten.triu";
+  arguments.diagonal = node.integer("diagonal", 0);
+  arguments.sizes = *sizes;
+  arguments.from = *source;
+  arguments.to = *target;
+  writer.launch(KernelId::triangle, arguments, result.type.elements(), {from.range()}, {result.range()});
+  return Done{};
 }
 
 // The first differences of what is joined.
@@ -198,11 +279,29 @@ Status write_slice_scatter(OpWriter& writer) {
   return put_slice(writer, writer.operands[1]);
 }
 
-constexpr std::string_view kViews[] = {
-    "aten.view",    "aten.reshape",     "aten._unsafe_view", "aten.permute",      "aten.transpose.int",
-    "aten.t",       "aten.expand",      "aten.slice.Tensor", "aten.select.int",   "aten.unsqueeze",
-    "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "aten.split.Tensor", "aten.split_with_sizes",
-    "aten.chunk",   "aten.unbind.int",  "aten.detach"};
+constexpr std::string_view kJoins[] = {"aten.cat",    "aten.concat", "aten.stack",
+                                       "aten.hstack", "aten.vstack", "aten.column_stack"};
+
+constexpr std::string_view kViews[] = {"aten.view",
+                                       "aten.reshape",
+                                       "aten._unsafe_view",
+                                       "aten.permute",
+                                       "aten.transpose.int",
+                                       "aten.t",
+                                       "aten.expand",
+                                       "aten.slice.Tensor",
+                                       "aten.select.int",
+                                       "aten.unsqueeze",
+                                       "aten.squeeze",
+                                       "aten.squeeze.dim",
+                                       "aten.squeeze.dims",
+                                       "aten.split.Tensor",
+                                       "aten.split_with_sizes",
+                                       "aten.chunk",
+                                       "aten.unbind.int",
+                                       "aten.detach",
+                                       "aten.flatten.using_ints",
+                                       "aten.unflatten.int"};
 
 }  // namespace
 
@@ -214,7 +313,10 @@ WriteOp movement_op(std::string_view op) {
   if (op == "aten.diff") return write_difference;
   if (op == "aten.slice_scatter" || op == "aten.select_scatter") return write_slice_scatter;
   if (op == "aten.slice_backward" || op == "aten.select_backward") return write_slice_gradient;
-  return op == "aten.cat" ? write_join : nullptr;
+  if (op == "aten.repeat" || op == "aten.tile") return write_repeat;
+  if (op == "aten.flip") return write_flip;
+  if (op == "aten.tril" || op == "aten.triu") return write_triangle;
+  return std::ranges::find(kJoins, op) != std::end(kJoins) ? write_join : nullptr;
 }
 
 }  // namespace meshwright::cuda

@@ -1,6 +1,9 @@
-// Layer norm and root mean square norm, forward and backward.
+// Layer norm and root mean square norm, forward and backward: by cuDNN where it takes them, else by kernels.
 #include <limits>
+#include <memory>
+#include <optional>
 
+#include "dnn_norm.h"
 #include "kernels/norms.h"
 #include "kernels/reductions.h"
 #include "op_writer.h"
@@ -14,7 +17,7 @@ struct Norm {
   Range input, statistics;
 };
 
-// All but results, and a launch that finds the statistics.
+// All but results and statistics.
 Result<Norm> begin(OpWriter& writer) {
   const Node& node = writer.call.node;
   Norm norm;
@@ -46,12 +49,22 @@ Result<Norm> begin(OpWriter& writer) {
   for (std::size_t i = 0; i < node.integers("normalized_shape").size(); ++i)
     arguments.extent *= input.shape[input.shape.size() - 1 - i];
   arguments.rows = arguments.extent == 0 ? 0 : input.elements() / arguments.extent;
-  const std::size_t bytes = static_cast<std::size_t>(arguments.rows) * 2 * sizeof(double);
-  std::byte* statistics = writer.scratch(bytes);
-  arguments.statistics = reinterpret_cast<double*>(statistics);
-  norm.statistics = {statistics, bytes};
-  writer.launch(KernelId::norm_statistics, arguments, arguments.rows, {norm.input}, {norm.statistics});
   return norm;
+}
+
+// At this place, or where it is null in scratch.
+Launch statistics_of_rows(OpWriter& writer, Norm& norm, std::byte* place) {
+  NormArguments& arguments = norm.arguments;
+  const std::size_t bytes = static_cast<std::size_t>(arguments.rows) * 2 * sizeof(double);
+  if (place == nullptr) place = writer.scratch(bytes);
+  arguments.statistics = reinterpret_cast<double*>(place);
+  norm.statistics = {place, bytes};
+  return launch_of(KernelId::norm_statistics, arguments, arguments.rows, {norm.input}, {norm.statistics});
+}
+
+void add_statistics(OpWriter& writer, Norm& norm) {
+  Launch launch = statistics_of_rows(writer, norm, nullptr);
+  if (launch.count > 0) writer.add(std::move(launch));
 }
 
 // What a kernel of norms reads besides: all operands, wherever they lie.
@@ -69,23 +82,109 @@ std::vector<Range> reads_of(const Norm& norm) {
   return reads;
 }
 
+std::byte* memory_in(const View& view) { return static_cast<std::byte*>(view.data); }
+
+// Nothing: no library takes it.
+Result<std::optional<DnnCall>> planned_norm(const OpWriter& writer, std::optional<DnnGraph> graph) {
+  if (!graph) return std::optional<DnnCall>();
+  const Result<std::optional<std::size_t>> bytes = writer.plan_dnn(*graph);
+  if (!bytes) return bytes.error();
+  if (!*bytes) return std::optional<DnnCall>();
+  DnnCall call;
+  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
+  call.workspace_bytes = **bytes;
+  return std::optional(std::move(call));
+}
+
+Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
+  if (!writer.plan_dnn) return false;
+  Result<std::optional<DnnCall>> planned = planned_norm(writer, norm_graph(norm.arguments));
+  if (!planned) return planned.error();
+  if (!*planned) return false;
+  DnnCall& call = **planned;
+  const NormArguments& arguments = norm.arguments;
+  call.workspace = writer.workspace(call.workspace_bytes);
+  call.scalars = {{dnn_norm::kEpsilon, static_cast<float>(arguments.epsilon)}};
+  call.tensors = {{dnn_norm::kInput, memory_in(arguments.input)},
+                  {dnn_norm::kWeight, memory_in(arguments.weight)},
+                  {dnn_norm::kOutput, memory_in(arguments.result)}};
+  if (arguments.has_bias) call.tensors.emplace_back(dnn_norm::kBias, memory_in(arguments.bias));
+  call.kernels = {statistics_of_rows(writer, norm, call.workspace)};
+  call.kernels.push_back(
+      launch_of(KernelId::norm_rows, arguments, arguments.rows, reads_of(norm), {writer.results[0].range()}));
+  writer.add(std::move(call));
+  return true;
+}
+
 Status write_norm(OpWriter& writer) {
   Result<Norm> norm = begin(writer);
   if (!norm) return norm.error();
   const Result<View> result = view_for(writer.results[0], {});
   if (!result) return result.error();
   norm->arguments.result = *result;
+  const Result<bool> is_written = write_norm_by_library(writer, *norm);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  add_statistics(writer, *norm);
   writer.launch(KernelId::norm_rows, norm->arguments, norm->arguments.rows, reads_of(*norm),
                 {writer.results[0].range()});
   return Done{};
 }
 
+constexpr KernelId kKernelOf[] = {KernelId::norm_input_gradient, KernelId::norm_weight_gradient,
+                                  KernelId::norm_bias_gradient};
+
+// Of all gradients that there are; statistics are this backend's own.
+Result<bool> write_norm_gradients_by_library(OpWriter& writer, Norm& norm) {
+  NormArguments& arguments = norm.arguments;
+  if (!writer.plan_dnn || writer.results.size() != (arguments.rms ? 2U : 3U)) return false;
+  for (const Seen& result : writer.results) {
+    if (result.type.dtype != writer.operand("input")->type.dtype) return false;
+  }
+  Result<std::optional<DnnCall>> planned = planned_norm(writer, norm_gradient_graph(arguments));
+  if (!planned) return planned.error();
+  if (!*planned) return false;
+  DnnCall& call = **planned;
+  call.workspace = writer.workspace(call.workspace_bytes);
+  const std::size_t bytes = static_cast<std::size_t>(arguments.rows) * sizeof(float);
+  const Range means{writer.scratch(bytes), bytes}, deviations{writer.scratch(bytes), bytes};
+  arguments.means = reinterpret_cast<float*>(const_cast<std::byte*>(means.begin));
+  arguments.deviations = reinterpret_cast<float*>(const_cast<std::byte*>(deviations.begin));
+  Launch statistics = statistics_of_rows(writer, norm, nullptr);
+  statistics.writes.push_back(means);
+  statistics.writes.push_back(deviations);
+  writer.add(std::move(statistics));
+  call.tensors = {{dnn_norm::kInput, memory_in(arguments.input)},
+                  {dnn_norm::kWeight, memory_in(arguments.weight)},
+                  {dnn_norm::kGradient, memory_in(arguments.gradient)},
+                  {dnn_norm::kDeviation, reinterpret_cast<std::byte*>(arguments.deviations)}};
+  if (!arguments.rms) call.tensors.emplace_back(dnn_norm::kMean, reinterpret_cast<std::byte*>(arguments.means));
+  std::vector<Range> reads = reads_of(norm);
+  reads.push_back(means);
+  reads.push_back(deviations);
+  arguments.chunk = arguments.rows;
+  constexpr std::int64_t kTensorOf[] = {dnn_norm::kInputGradient, dnn_norm::kWeightGradient, dnn_norm::kBiasGradient};
+  for (std::size_t i = 0; i < writer.results.size(); ++i) {
+    const Seen& result = writer.results[i];
+    const Result<View> view = view_for(result, {});
+    if (!view) return view.error();
+    arguments.result = *view;
+    call.tensors.emplace_back(kTensorOf[i], result.data);
+    call.kernels.push_back(
+        launch_of(kKernelOf[i], arguments, i == 0 ? arguments.rows : arguments.extent, reads, {result.range()}));
+  }
+  writer.add(std::move(call));
+  return true;
+}
+
 Status write_norm_backward(OpWriter& writer) {
   Result<Norm> norm = begin(writer);
   if (!norm) return norm.error();
+  const Result<bool> is_written = write_norm_gradients_by_library(writer, *norm);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  add_statistics(writer, *norm);
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
-  constexpr KernelId kKernelOf[] = {KernelId::norm_input_gradient, KernelId::norm_weight_gradient,
-                                    KernelId::norm_bias_gradient};
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3 && next < writer.results.size(); ++i) {
     if (!mask.empty() && mask[i] == 0) continue;

@@ -31,11 +31,12 @@ Result<PutArguments> begin_put(OpWriter& writer) {
   return a;
 }
 
-void launch(OpWriter& writer, const PutArguments& arguments) {
-  std::vector<Range> reads;
+void launch(OpWriter& writer, PutArguments& arguments, const Seen& values) {
+  std::vector<Range> reads, writes{writer.results[0].range()};
+  arguments.fault = writer.fault(reads, writes);
   for (const Seen& operand : writer.operands) reads.push_back(operand.range());
-  writer.launch(KernelId::put, arguments, writer.results[0].type.elements(), std::move(reads),
-                {writer.results[0].range()});
+  reads.push_back(values.range());
+  writer.launch(KernelId::put, arguments, writer.results[0].type.elements(), std::move(reads), std::move(writes));
 }
 
 // One index along one dimension: a list of positions, or, of scatter_add, one for each element that is added.
@@ -43,8 +44,17 @@ Status write_along(OpWriter& writer) {
   const Node& node = writer.call.node;
   Result<PutArguments> a = begin_put(writer);
   if (!a) return a.error();
-  const Seen &index = writer.operands[1], &values = writer.operands.back();
-  const bool scatters = node.op == "aten.scatter_add";
+  const Seen& index = writer.operands[1];
+  Seen values = writer.operands.back();
+  const bool scatters = node.op.starts_with("aten.scatter");
+  if (node.op == "aten.scatter.value") {
+    values = seen_at(writer.scratch(static_cast<std::size_t>(size_bytes(writer.operands[0].type.dtype))),
+                     {writer.operands[0].type.dtype, {}});
+    if (Status status = fill_with(writer, node.number("value", 0), values); !status) return status;
+    values.type.shape = index.type.shape;
+    values.strides.assign(index.strides.size(), 0);
+    if (const Result<View> view = view_for(values, {}); view) a->values = *view;
+  }
   const std::int64_t rank = a->table.rank, named = node.integer("dim", 0);
   if (rank == 0 || values.type.rank() != rank || (scatters ? index.type.rank() != rank : index.type.rank() != 1))
     return bad_input("cuda has no kernel for " + node.op + " into " + to_string(writer.operands[0].type));
@@ -52,7 +62,7 @@ Status write_along(OpWriter& writer) {
   const Result<View> view = view_for(index, {});
   if (!view) return view.error();
   const std::size_t own = scatters ? dim : 0;
-  a->adds = node.op != "aten.index_copy";
+  a->adds = node.op == "aten.scatter_add" || node.op == "aten.index_add";
   a->index_of[dim] = 0;
   a->positions.rank = 1;
   a->positions.of[0] = a->count = index.type.shape[own];
@@ -66,7 +76,7 @@ Status write_along(OpWriter& writer) {
     a->index_strides[d] = index.strides[d];
     a->touched[d] = index.type.shape[d];
   }
-  launch(writer, *a);
+  launch(writer, *a, values);
   return Done{};
 }
 
@@ -124,14 +134,16 @@ Status write_index_put(OpWriter& writer) {
     if (next == front) next += positions.size();
     a->value_strides[d] = strides[next++];
   }
-  launch(writer, *a);
+  launch(writer, *a, writer.operands.back());
   return Done{};
 }
 
 }  // namespace
 
 WriteOp put_op(std::string_view op) {
-  if (op == "aten.scatter_add" || op == "aten.index_add" || op == "aten.index_copy") return write_along;
+  if (op == "aten.scatter_add" || op == "aten.scatter.src" || op == "aten.scatter.value" || op == "aten.index_add" ||
+      op == "aten.index_copy")
+    return write_along;
   return op == "aten.index_put" ? write_index_put : nullptr;
 }
 

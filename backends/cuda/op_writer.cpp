@@ -56,6 +56,15 @@ std::int32_t cut_into_pieces(const Seen& from, const Seen& to, Walk& walk) {
 
 }  // namespace
 
+std::int32_t* OpWriter::fault(std::vector<Range>& reads, std::vector<Range>& writes) {
+  if (fault_word == nullptr) return nullptr;
+  may_fault = true;
+  const Range word{reinterpret_cast<const std::byte*>(fault_word), sizeof *fault_word};
+  reads.push_back(word);
+  writes.push_back(word);
+  return fault_word;
+}
+
 Status OpWriter::copy(const Seen& from, const Seen& to) {
   Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
   const std::int32_t bytes = cut_into_pieces(from, to, walk);
@@ -71,9 +80,9 @@ Status OpWriter::copy(const Seen& from, const Seen& to) {
 }
 
 WriteOp find_op(std::string_view op) {
-  for (const auto find :
-       {pointwise_op, movement_op, product_op, reduction_op, norm_op, lookup_op, loss_op, attention_op, convolution_op,
-        batch_norm_op, pooling_op, dropout_op, softmax_op, group_norm_op, selection_op, put_op, expert_op}) {
+  for (const auto find : {pointwise_op, movement_op, product_op, reduction_op, norm_op, lookup_op, loss_op,
+                          likelihood_op, elementwise_loss_op, attention_op, convolution_op, batch_norm_op, pooling_op,
+                          dropout_op, softmax_op, group_norm_op, selection_op, put_op, expert_op}) {
     if (const WriteOp found = find(op)) return found;
   }
   return nullptr;

@@ -72,6 +72,12 @@ class OpWriter {
   // Elements of `from` go to those of `to`, which has the same shape.
   Status copy(const Seen& from, const Seen& to);
 
+  // Where a kernel says that an index, or a label, is outside of what it names: added to what it reads and writes.
+  // Null: nobody looks.
+  std::int32_t* fault(std::vector<Range>& reads, std::vector<Range>& writes);
+  std::int32_t* fault_word = nullptr;
+  bool may_fault = false;  // it was asked for
+
   template <class Arguments>
   void launch(KernelId kernel, const Arguments& arguments, std::int64_t count, std::vector<Range> reads,
               std::vector<Range> writes) {
@@ -92,9 +98,9 @@ using WriteOp = Status (*)(OpWriter&);
 WriteOp find_op(std::string_view op);
 
 // The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp,
-// op_lookups.cpp, op_losses.cpp, op_attention.cpp, op_convolutions.cpp, op_batch_norms.cpp, op_pooling.cpp,
-// op_dropout.cpp, op_softmaxes.cpp, op_group_norms.cpp, op_selections.cpp, op_puts.cpp,
-// op_experts.cpp.
+// op_lookups.cpp, op_losses.cpp, op_likelihoods.cpp, op_elementwise_losses.cpp, op_attention.cpp, op_convolutions.cpp,
+// op_batch_norms.cpp, op_pooling.cpp, op_dropout.cpp, op_softmaxes.cpp, op_group_norms.cpp, op_selections.cpp,
+// op_puts.cpp, op_experts.cpp.
 WriteOp pointwise_op(std::string_view op);
 WriteOp movement_op(std::string_view op);
 WriteOp product_op(std::string_view op);
@@ -102,6 +108,8 @@ WriteOp reduction_op(std::string_view op);
 WriteOp norm_op(std::string_view op);
 WriteOp lookup_op(std::string_view op);
 WriteOp loss_op(std::string_view op);
+WriteOp likelihood_op(std::string_view op);
+WriteOp elementwise_loss_op(std::string_view op);
 WriteOp attention_op(std::string_view op);
 WriteOp convolution_op(std::string_view op);
 WriteOp batch_norm_op(std::string_view op);
@@ -125,6 +133,9 @@ Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t s
 
 // result = a function of two numbers of each element of `a` and of `b`, which have its shape.
 Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
+// result = a function of an element of each of these, which broadcast, and of the number.
+Status apply(OpWriter& writer, Function function, double number, const std::vector<const Seen*>& operands,
+             const Seen& result);
 Status fill_with(OpWriter& writer, double number, const Seen& result);
 // In scratch, as kernels of columns make it: a row of numbers for each chunk of rows, float32 or, of a more precise
 // `type`, float64. Its sums over chunks, divided, are the result, which has an element for each column.

@@ -1,6 +1,7 @@
 #include "recording_driver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -314,10 +315,13 @@ class RecordingDriver final : public Driver {
  private:
   // Counts the call, and fails it where it is to fail.
   Code enter(EntryPoint entry) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const std::int64_t call = ++calls_[static_cast<std::size_t>(entry)];
     for (const RecordingOptions::Failure& failure : options_.failures) {
-      if (failure.entry == entry && failure.call == call) return failure.code;
+      if (failure.entry != entry || failure.call != call) continue;
+      lock.unlock();
+      while (failure.code == RecordingOptions::kHangs) std::this_thread::sleep_for(std::chrono::seconds(1));
+      return failure.code;
     }
     note_called(entry);
     return 0;

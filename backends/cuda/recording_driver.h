@@ -17,9 +17,10 @@
 namespace meshwright::cuda {
 
 struct RecordingOptions {
+  static constexpr Code kHangs = -1;
   int devices = 0;
   std::uint64_t seed = 0;  // of the order
-  // Which call fails, counted from 1 over all devices, and with which code.
+  // Which call fails, counted from 1 over all devices, and with which code; kHangs: it never returns.
   struct Failure {
     EntryPoint entry = EntryPoint::get_device_count;
     std::int64_t call = 1;

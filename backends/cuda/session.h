@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -17,6 +19,7 @@
 #include "links.h"
 #include "meshwright/backend.h"
 #include "meshwright/stages.h"
+#include "watchdog.h"
 
 namespace meshwright::cuda {
 
@@ -74,8 +77,14 @@ struct RankHere {
 
 // All that ranks share, for as long as there are any.
 struct Session {
-  Session(std::unique_ptr<Driver> of, Links made, CalledFile called)
-      : called_file(std::move(called)), driver(std::move(of)), links(std::move(made)), devices(*driver) {}
+  // `hangs`: what ends a run that does (watchdog.h).
+  Session(std::unique_ptr<Driver> of, Links made, CalledFile called, std::chrono::seconds limit,
+          std::function<void(const Error&)> hangs)
+      : called_file(std::move(called)),
+        driver(std::move(of)),
+        links(std::move(made)),
+        watchdog(limit, std::move(hangs)),
+        devices(*driver, watchdog) {}
 
   // Among those that are here.
   [[nodiscard]] std::size_t place_of(std::int64_t seat) const {
@@ -86,6 +95,7 @@ struct Session {
   const CalledFile called_file;  // written when all below has ended
   const std::unique_ptr<Driver> driver;
   const Links links;
+  Watchdog watchdog;
   Devices devices;
   std::vector<RankHere> here;
   std::vector<Block> blocks;  // by rank that is here, and so are these

@@ -15,8 +15,6 @@
 
 namespace meshwright::cuda {
 
-namespace {}  // namespace
-
 StepBuilder::StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
                          const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views,
                          LibraryPlans plans)
@@ -43,6 +41,9 @@ Result<RankStep> StepBuilder::build() {
   }
   made_.numbers = made_.block.constant_bytes;
   made_.block.constant_bytes += aligned(program_.parameters.size() * sizeof(OptimizerNumbers));
+  made_.fault_words = made_.block.constant_bytes;
+  made_.constants.emplace_back(made_.fault_words, std::vector<std::byte>(steps_.size() * sizeof(std::int32_t)));
+  made_.block.constant_bytes += aligned(made_.constants.back().second.size());
   made_.commands.resize(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (Status status = build_instruction(i); !status)
@@ -153,7 +154,9 @@ Status StepBuilder::with_writer(const OpCall& call, std::vector<Seen> operands, 
   OpWriter writer(
       call, views_, plans_, std::move(operands), std::move(results),
       [this](std::size_t bytes) { return scratch(bytes); }, written);
+  writer.fault_word = reinterpret_cast<std::int32_t*>(block_.constants() + made_.fault_words) + made_.faults.size();
   Status status = write(writer);
+  if (writer.may_fault) made_.faults.push_back(step_);
   for (Work& work : written) std::visit([this](auto& each) { add(std::move(each)); }, work);
   return status;
 }

@@ -171,7 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"vit2", "vit_tiny", "a100x2", "--mesh 2"}, Trained{"clip2", "clip_tiny", "a100x2", "--mesh 2"},
         Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
         Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
-        Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"}),
+        Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"regularized8", "regularized_tiny", "slow8", "--mesh 2x4"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // As `reference` does it.
@@ -237,6 +238,9 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
         Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
         Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"regularized1", "regularized_tiny", "a100x1", "--mesh 1"},
+        Trained{"regularized4", "regularized_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"regularized8", "regularized_tiny", "slow8", "--mesh 2x4"},
         Trained{"gpt8_microbatches", "gpt2_deep_tiny", "slow8", "--mesh 2x4 --set train.microbatches=4"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -342,6 +346,37 @@ TEST_F(RunCuda, EndsWithTheNameOfTheCallThatFailed) {
   EXPECT_THAT(in_stage.errors,
               ContainsRegex("stage [01], rank [0-3], instruction [0-9]+ \\(send, microbatch [0-3]\\): "));
   EXPECT_THAT(in_stage.errors, HasSubstr("ncclSend: the failure that was asked for (error 3)"));
+}
+
+// A GPU can't refuse an index while it computes: the run ends with the step.
+TEST_F(RunCuda, SaysThatAnIndexIsOutside) {
+  const std::string plan = planned("outside_tiny", "--mesh 2x2 --set search.batch_axes=all", "plan.json", "a100x4");
+  for (const char* options : {"", "--set emit.cuda.loopback=true"}) {
+    const Outcome outcome = run_command(run_words(plan, std::string(kRecording) + "--steps 2 " + options));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(outcome.errors,
+                ContainsRegex("rank [0-3]: instruction [0-9]+ \\(aten.embedding 'embedding'\\): an index, "
+                              "or a label, is outside of what it names"));
+  }
+}
+
+// A call that never returns, of one rank, and the others wait for it.
+TEST_F(RunCuda, EndsWhereACallHangs) {
+  const std::string plan = planned("mlp_tiny", "--mesh 2x2 --set search.batch_axes=all", "plan.json", "a100x4");
+  const auto hung = [&](const std::string& entry) {
+    const Outcome outcome = run_failing(plan, "\"" + entry + ":hang\"", "--set emit.cuda.hang_seconds=2");
+    EXPECT_EQ(outcome.exit_code, 4) << entry;
+    EXPECT_THAT(outcome.errors, HasSubstr("nothing has come of this for 2 s, the limit that emit.cuda.hang_seconds "
+                                          "sets: "));
+    return outcome.errors;
+  };
+  EXPECT_THAT(hung("ncclCommInitRank:3"), HasSubstr("meet the others of a communicator of the ranks "));
+  const std::string in_step = hung("cublasLtMatmul:9");
+  EXPECT_THAT(in_step, ContainsRegex("rank [0-3] is at instruction [0-9]+ \\("));
+  EXPECT_THAT(in_step, ContainsRegex("rank [0-3] waits for what it asked of its GPU"));
+  EXPECT_THAT(hung("cudaStreamQuery:1"), ContainsRegex("rank [0-3] waits for copies to or from its GPU"));
+  EXPECT_EQ(run_command(run_words(plan, std::string(kRecording) + "--set emit.cuda.hang_seconds=-1")).exit_code, 2);
 }
 
 // Ranks that meet on one device too, wherever the others are.

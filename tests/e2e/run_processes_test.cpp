@@ -158,6 +158,19 @@ TEST_F(RunProcesses, EndWhenOneIsKilled) {
   }
 }
 
+// Its connection lives, and it does nothing more.
+TEST_F(RunProcesses, EndWhenOneHangsInACall) {
+  const std::string plan = planned("gpt2_tiny", "--mesh 2x2 --set search.batch_axes=0", "plan.json", "a100x4");
+  const auto begin = Clock::now();
+  const std::vector<Outcome> outcomes = started(4, [&](int rank) {
+    return torchrun(rank, 4) +
+           run_words(plan, std::string(kRecording) + "--steps 1000000 --set emit.cuda.hang_seconds=" +
+                               (rank == 2 ? "2 --set 'emit.cuda.failures=[\"ncclAllReduce:50:hang\"]'" : "60"));
+  });
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+  expect_all_say(outcomes, 4, "the limit that emit.cuda.hang_seconds sets: rank 2 is at instruction ");
+}
+
 TEST_F(RunProcesses, NameWhoIsMissing) {
   const std::string plan = planned("mlp_tiny", "--mesh 2x2", "plan.json", "a100x4"),
                     options = std::string(kRecording) + "--set emit.cuda.arrival_seconds=2";

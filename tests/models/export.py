@@ -56,6 +56,34 @@ class Mlp(torch.nn.Module):
         return (self.last(hidden) - targets).pow(2).mean()
 
 
+class Regularized(torch.nn.Module):
+    """A head of attention that drops some of its weights, as training does, and labels that are smoothed."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(VOCABULARY, WIDTH)
+        self.mixed = torch.nn.Linear(WIDTH, 3 * WIDTH)
+        self.last = torch.nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        mixed = self.mixed(self.words(input_ids)).view(BATCH, LENGTH, 3, HEADS, WIDTH // HEADS)
+        query, key, value = mixed.permute(2, 0, 3, 1, 4).unbind()
+        attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=0.25, is_causal=True)
+        logits = self.last(attended.transpose(1, 2).reshape(BATCH * LENGTH, WIDTH))
+        return torch.nn.functional.cross_entropy(logits, labels.view(-1), label_smoothing=0.1)
+
+
+class Outside(torch.nn.Module):
+    """Looks words up behind the last one: a mistake, of which a run has to speak."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(VOCABULARY, WIDTH)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        return self.words(input_ids * 0 + VOCABULARY).pow(2).mean()
+
+
 def tokens() -> torch.Tensor:
     return torch.zeros(BATCH, LENGTH, dtype=torch.int64)
 
@@ -311,6 +339,14 @@ def mlp_bf16():
     return model.to(torch.bfloat16), {name: value.to(torch.bfloat16) for name, value in inputs.items()}
 
 
+def regularized():
+    return Regularized(), {"input_ids": tokens(), "labels": tokens()}
+
+
+def outside():
+    return Outside(), {"input_ids": tokens()}
+
+
 def shrink(path: Path) -> None:
     """Keep of where a node comes from the innermost module: what the planner reads. The rest is a third of the file."""
     program = torch.export.load(path)
@@ -334,7 +370,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"spectral_tiny": spectral, "gpt2_tiny": gpt2, "gpt2_deep_tiny": lambda: gpt2(5), "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5, "t5_attentive_tiny": t5_attentive,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
-                               "mixtral_short": mixtral_short,
+                               "mixtral_short": mixtral_short, "regularized_tiny": regularized, "outside_tiny": outside,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 

@@ -8,6 +8,7 @@
 #include "dropout.h"
 #include "experts.h"
 #include "group_norms.h"
+#include "likelihoods.h"
 #include "lookups.h"
 #include "losses.h"
 #include "movement.h"

@@ -2,7 +2,7 @@
 // each query.
 #pragma once
 
-#include "lookups.h"
+#include "dropout.h"
 
 namespace meshwright::cuda {
 
@@ -12,6 +12,10 @@ struct AttentionArguments {
   int64_t rows = 0, l = 0, s = 0, d = 0, e = 0, repeats = 1;
   double scale = 1;
   bool causal = false, has_mask = false;
+  double dropout = 0;  // of probabilities, each drawn from the stream by its element of all scores
+  uint64_t stream = 0;
+  Shard kept_rows;     // of all queries, for dropout
+  bool drops = false;  // what becomes of scores that are there is what dropout keeps
   View query, key, value, output, gradient, result;
   Sizes scores;  // of queries, over which the mask has its strides
   View mask;
@@ -54,6 +58,13 @@ MESHWRIGHT_DEVICE int64_t first_of_mask(const AttentionArguments& arguments, int
   return arguments.has_mask ? offset_of(arguments.scores, arguments.mask.strides, query) : 0;
 }
 
+// What dropout makes of a probability: 0, or 1 / (1 - dropout).
+MESHWRIGHT_DEVICE double kept(const AttentionArguments& arguments, int64_t query, int64_t key) {
+  if (arguments.dropout == 0) return 1;
+  const int64_t element = global_of(arguments.kept_rows, query) * arguments.s + key;
+  return uniform_of(arguments.stream, element) < arguments.dropout ? 0 : 1 / (1 - arguments.dropout);
+}
+
 // A row of scores, by the query that it is of, becomes its probabilities, of type `made`, in its place: zeros where no
 // key is allowed. Each lane has its own elements of it. Milakov and Gimelshein 2018: the sum is kept as of the highest
 // score so far.
@@ -79,6 +90,7 @@ MESHWRIGHT_DEVICE void normalize(const AttentionArguments& arguments, Real* row,
     const int64_t j = first + lane;
     Real number = 0;
     if (j < arguments.s && j < reach && sum != 0) number = exp(masked(arguments, row[j], mask, j) - highest) * share;
+    if (arguments.drops && number != 0) number *= static_cast<Real>(kept(arguments, index, j));
     meet_lanes();
     if (j < arguments.s) store(row, made, j, number);
   }
@@ -127,7 +139,7 @@ MESHWRIGHT_ROW_KERNEL(attention_probabilities, AttentionArguments) {
 // The same of scores that are there.
 MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
   float* row = arguments.weights + index * arguments.s;
-  if (arguments.has_mask || arguments.s > kInRegisters * kLanes)
+  if (arguments.has_mask || arguments.drops || arguments.s > kInRegisters * kLanes)
     normalize(arguments, row, arguments.weighs, arguments.first + index, lane);
   else if (arguments.weighs == Element::bfloat16)
     normalize_held<Element::bfloat16>(arguments, row, arguments.first + index, lane);
@@ -140,26 +152,28 @@ MESHWRIGHT_KERNEL(attention_result, AttentionArguments) {
   const int64_t row = index / arguments.e;
   double sum = 0;
   for (int64_t j = 0; j < arguments.s; ++j)
-    sum += arguments.probabilities[row * arguments.s + j] *
+    sum += arguments.probabilities[row * arguments.s + j] * kept(arguments, row, j) *
            load(arguments.value, (first_key(arguments, row) + j) * arguments.e + index % arguments.e);
   store(arguments.result, index, sum);
 }
 
-// Dao et al. 2022, FlashAttention, appendix B.2: dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK =
-// scale·dSᵀ·Q. One index a query: its row of dS.
+// Dao et al. 2022, FlashAttention, appendix B.2, with m what dropout keeps: dV = (m·p)ᵀg; dP = m·g·Vᵀ; dS = p·(dP − Σ
+// g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q. One index a query: its row of dS.
 MESHWRIGHT_KERNEL(attention_slopes, AttentionArguments) {
   const double mean = dot(arguments.gradient, index * arguments.e, arguments.output, index * arguments.e, arguments.e);
   for (int64_t j = 0; j < arguments.s; ++j) {
     const int64_t at = index * arguments.s + j;
     arguments.slopes[at] =
-        arguments.probabilities[at] * (dot(arguments.gradient, index * arguments.e, arguments.value,
-                                           (first_key(arguments, index) + j) * arguments.e, arguments.e) -
-                                       mean);
+        arguments.probabilities[at] *
+        (kept(arguments, index, j) * dot(arguments.gradient, index * arguments.e, arguments.value,
+                                         (first_key(arguments, index) + j) * arguments.e, arguments.e) -
+         mean);
   }
 }
 
-// The same of dP that is there. What is made of the first lanes' elements lies where others still read.
-template <Element kWeighs>
+// The same of g·Vᵀ that is there. What is made of the first lanes' elements lies where others still read. Of weights
+// stays what dropout keeps.
+template <Element kWeighs, bool kDrops>
 MESHWRIGHT_DEVICE void find_slopes(const AttentionArguments& arguments, int64_t index, int lane) {
   const int64_t query = arguments.first + index, reach = reach_of(arguments, query);
   float mean = 0;
@@ -167,14 +181,17 @@ MESHWRIGHT_DEVICE void find_slopes(const AttentionArguments& arguments, int64_t 
     mean += load<float>(arguments.gradient, i) * load<float>(arguments.output, i);
   mean = sum_of_lanes(mean);
   const int count = static_cast<int>(arguments.s), end = reach < count ? static_cast<int>(reach) : count;
-  const float* weights = arguments.weights + index * arguments.s;
+  float* weights = arguments.weights + index * arguments.s;
   float* slopes = arguments.weight_slopes + index * arguments.s;
   for (int first = 0; first < count; first += kLanes * kInRegisters) {
     float held[kInRegisters];
     MESHWRIGHT_UNROLL
     for (int i = 0; i < kInRegisters; ++i) {
       const int j = first + lane + i * kLanes;
-      held[i] = j < end ? load<float>(weights, kWeighs, j) * (slopes[j] - mean) : 0;
+      const float weight = j < end ? load<float>(weights, kWeighs, j) : 0;
+      const float share = kDrops && j < end ? static_cast<float>(kept(arguments, query, j)) : 1;
+      held[i] = j < end ? weight * (share * slopes[j] - mean) : 0;
+      if (kDrops && j < end) store(weights, kWeighs, j, weight * share);
     }
     meet_lanes();
     MESHWRIGHT_UNROLL
@@ -187,10 +204,13 @@ MESHWRIGHT_DEVICE void find_slopes(const AttentionArguments& arguments, int64_t 
 }
 
 MESHWRIGHT_ROW_KERNEL(attention_softmax_gradient, AttentionArguments) {
+  const bool drops = arguments.dropout != 0;
   if (arguments.weighs == Element::bfloat16)
-    find_slopes<Element::bfloat16>(arguments, index, lane);
+    drops ? find_slopes<Element::bfloat16, true>(arguments, index, lane)
+          : find_slopes<Element::bfloat16, false>(arguments, index, lane);
   else
-    find_slopes<Element::float32>(arguments, index, lane);
+    drops ? find_slopes<Element::float32, true>(arguments, index, lane)
+          : find_slopes<Element::float32, false>(arguments, index, lane);
 }
 
 MESHWRIGHT_KERNEL(attention_query_gradient, AttentionArguments) {
@@ -202,24 +222,27 @@ MESHWRIGHT_KERNEL(attention_query_gradient, AttentionArguments) {
   store(arguments.result, index, arguments.scale * sum);
 }
 
-// Σ over the queries that share a key, of its column of `weights` times what lies at the query.
+// Σ over the queries that share a key, of its column of `weights`, of which dropout keeps some, times what lies at the
+// query.
+template <bool kDrops>
 MESHWRIGHT_DEVICE double over_queries(const AttentionArguments& arguments, const double* weights, const View& of_query,
                                       int64_t width, int64_t index) {
   const int64_t key = index / width, batch = key / arguments.s, column = key % arguments.s,
                 first = batch * arguments.repeats * arguments.l;
   double sum = 0;
   for (int64_t row = first; row < first + arguments.repeats * arguments.l; ++row)
-    sum += weights[row * arguments.s + column] * load(of_query, row * width + index % width);
+    sum += weights[row * arguments.s + column] * (kDrops ? kept(arguments, row, column) : 1) *
+           load(of_query, row * width + index % width);
   return sum;
 }
 
 MESHWRIGHT_KERNEL(attention_key_gradient, AttentionArguments) {
   store(arguments.result, index,
-        arguments.scale * over_queries(arguments, arguments.slopes, arguments.query, arguments.d, index));
+        arguments.scale * over_queries<false>(arguments, arguments.slopes, arguments.query, arguments.d, index));
 }
 MESHWRIGHT_KERNEL(attention_value_gradient, AttentionArguments) {
   store(arguments.result, index,
-        over_queries(arguments, arguments.probabilities, arguments.gradient, arguments.e, index));
+        over_queries<true>(arguments, arguments.probabilities, arguments.gradient, arguments.e, index));
 }
 
 }  // namespace meshwright::cuda

@@ -14,7 +14,7 @@ struct ChainLink {
   int32_t operands = 0;
   uint32_t handed = 0;  // by operand a bit: it is what the link before made
   bool stores = true;
-  float number = 0, other = 0;  // as of PointwiseArguments
+  float number = 0, second = 0, other = 0;  // as of PointwiseArguments
   Element of_operand[3] = {}, of_result = Element::float32;
   const void* operand[3] = {};
   void* result = nullptr;
@@ -33,7 +33,10 @@ struct ChainArguments {
       each(square_root) each(inverse_square_root) each(reciprocal) each(absolute) each(tanh) each(tanh_slope)       \
           each(sigmoid) each(sigmoid_slope) each(relu) each(silu) each(silu_slope) each(gelu) each(gelu_slope)      \
               each(tanh_gelu) each(tanh_gelu_slope) each(above_threshold) each(power_of_number) each(maximum)       \
-                  each(minimum) each(choose) each(choose_number) each(mask_number)
+                  each(minimum) each(choose) each(choose_number) each(mask_number) each(square) each(logarithm)     \
+                      each(sign) each(clamp) each(clamp_slope) each(elu) each(elu_slope) each(leaky_relu)           \
+                          each(leaky_relu_slope) each(softplus) each(softplus_slope) each(hard_sigmoid)             \
+                              each(hard_sigmoid_slope) each(hard_swish) each(hard_swish_slope)
 
 MESHWRIGHT_DEVICE bool is_chained(Function function) {
 #define MESHWRIGHT_IS(name) function == Function::name ||
@@ -137,11 +140,11 @@ MESHWRIGHT_DEVICE void store_together(void* data, Element element, int64_t index
 }
 
 template <Function kFunction>
-MESHWRIGHT_DEVICE void apply(const float (&operands)[3][kTogether], float number, float* made) {
+MESHWRIGHT_DEVICE void apply(const float (&operands)[3][kTogether], const ChainLink& link, float* made) {
   MESHWRIGHT_UNROLL
   for (int i = 0; i < kTogether; ++i) {
     const float x[3] = {operands[0][i], operands[1][i], operands[2][i]};
-    made[i] = value_of(kFunction, x, number);
+    made[i] = value_of(kFunction, x, link.number, link.second);
   }
 }
 
@@ -170,7 +173,7 @@ MESHWRIGHT_DEVICE Numbers made_by(const ChainLink& link, const Operands&... oper
     float x[3] = {link.other, link.other, link.other};
     int o = 0;
     ((x[o++] = operands.of[i]), ...);
-    made.of[i] = value_of(kFunction, x, link.number);
+    made.of[i] = value_of(kFunction, x, link.number, link.second);
   }
   round_together(kResult, made.of);
   return made;
@@ -195,9 +198,9 @@ MESHWRIGHT_KERNEL(chain, ChainArguments) {
       for (int i = 0; i < kTogether; ++i) x[o][i] = o < link.operands ? made[i] : link.other;
     }
     switch (link.function) {
-#define MESHWRIGHT_APPLY(name)                   \
-  case Function::name:                           \
-    apply<Function::name>(x, link.number, made); \
+#define MESHWRIGHT_APPLY(name)            \
+  case Function::name:                    \
+    apply<Function::name>(x, link, made); \
     break;
       MESHWRIGHT_CHAINED(MESHWRIGHT_APPLY)
 #undef MESHWRIGHT_APPLY

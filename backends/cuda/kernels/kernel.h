@@ -29,6 +29,7 @@ using int32_t = int;
 using uint32_t = unsigned;
 using int64_t = long;
 using uint64_t = unsigned long;
+#define INFINITY __int_as_float(0x7f800000)
 #else
 #include <math.h>
 #include <stdint.h>

@@ -48,8 +48,15 @@ MESHWRIGHT_DEVICE int64_t local_of(const Shard& shard, int64_t global) {
   return global == 0 ? position : -1;
 }
 
+// Whether it is no global position.
+MESHWRIGHT_DEVICE bool is_outside(const Shard& shard, int64_t global) {
+  int64_t size = 1;
+  for (int i = 0; i < shard.count; ++i) size *= shard.atoms[i];
+  return global < 0 || global >= size;
+}
+
 // All lie row by row. `table`: of the forward what is looked up in, of the backward its gradient, which is made of
-// `rows`. An index outside of the table gives zeros: a GPU can't refuse it.
+// `rows`. An index outside of the table gives zeros, and a fault, unless that is null.
 struct LookupArguments {
   int64_t positions = 0, columns = 0;
   int64_t padding = -1;  // an index whose row has no gradient
@@ -57,11 +64,13 @@ struct LookupArguments {
   Shard shard;
   int64_t* chain =
       nullptr;  // of the backward: by position, the next one that names the same row, and whether one does before
+  int32_t* fault = nullptr;
 };
 
 MESHWRIGHT_KERNEL(look_up, LookupArguments) {
   const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns,
-                row = local_of(arguments.shard, static_cast<int64_t>(load(arguments.indices, position)));
+                named = static_cast<int64_t>(load(arguments.indices, position)), row = local_of(arguments.shard, named);
+  if (arguments.fault != nullptr && column == 0 && is_outside(arguments.shard, named)) *arguments.fault = 1;
   store(arguments.rows, index, row < 0 ? 0 : load(arguments.table, row * arguments.columns + column));
 }
 
@@ -112,6 +121,7 @@ struct PickArguments {
   View table;
   View indices[kMaxIndices];  // strides over the result's dimensions
   View result;                // lies row by row
+  int32_t* fault = nullptr;   // as of LookupArguments
 };
 
 MESHWRIGHT_KERNEL(pick, PickArguments) {
@@ -136,6 +146,7 @@ MESHWRIGHT_KERNEL(pick, PickArguments) {
     }
     source += at * arguments.table.strides[d];
   }
+  if (!inside && arguments.fault != nullptr) *arguments.fault = 1;
   store(arguments.result, index, inside ? load(arguments.table, source) : 0);
 }
 

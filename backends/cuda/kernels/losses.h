@@ -15,8 +15,11 @@ struct LossArguments {
   LossReduction reduction = LossReduction::mean;
   bool has_count = false, has_weight = false;
   bool finds_maximum = false;  // with the terms, where no other rank has classes
+  double smoothing = 0;        // of labels, of whole rows of classes alone
   View logits, labels, maximum, terms, count, weight, gradient, result;
-  Shard shard;  // of the classes
+  View smoothed;             // 2 × n, of smoothed labels: Σ of the classes' weights; of these times x − maximum
+  Shard shard;               // of the classes
+  int32_t* fault = nullptr;  // as of LookupArguments
 };
 
 // Of a position, over its classes that are here.
@@ -81,6 +84,8 @@ MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t 
   if (arguments.finds_maximum) store(arguments.maximum, index, largest);
   const auto label = load<int64_t>(arguments.labels, index);
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
+  if (label != arguments.ignored && arguments.fault != nullptr && is_outside(arguments.shard, label))
+    *arguments.fault = 1;
   store(arguments.terms, index, sum);
   store(arguments.terms, arguments.positions + index,
         here < 0 ? Real(0) : load<Real>(arguments.logits, first + here) - largest);
@@ -88,6 +93,27 @@ MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t 
         here < 0               ? Real(0)
         : arguments.has_weight ? load<Real>(arguments.weight, here)
                                : Real(1));
+}
+
+MESHWRIGHT_DEVICE double class_weight(const LossArguments& arguments, int64_t c) {
+  return arguments.has_weight ? load(arguments.weight, c) : 1;
+}
+
+// Szegedy et al. 2016, "Rethinking the Inception Architecture", section 7: each class is wanted a little. What of a
+// position's loss is all classes', which is behind the terms.
+MESHWRIGHT_ROW_KERNEL(loss_smoothed, LossArguments) {
+  const double maximum = load(arguments.maximum, index);
+  double weights = 0, weighted = 0;
+  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
+    const double weight = class_weight(arguments, c);
+    weights += weight;
+    if (weight != 0) weighted += weight * (load(arguments.logits, index * arguments.classes + c) - maximum);
+  }
+  weights = sum_of_lanes(weights);
+  weighted = sum_of_lanes(weighted);
+  if (lane != 0) return;
+  store(arguments.smoothed, index, weights);
+  store(arguments.smoothed, arguments.positions + index, weighted);
 }
 
 MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
@@ -105,9 +131,13 @@ MESHWRIGHT_ROW_KERNEL(loss_count, LossArguments) {
 
 MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t position) {
   const double share = load(arguments.terms, 2 * arguments.positions + position);
-  return share == 0
-             ? 0
-             : share * (::log(load(arguments.terms, position)) - load(arguments.terms, arguments.positions + position));
+  if (share == 0) return 0;
+  const double logarithm = ::log(load(arguments.terms, position)),
+               loss = share * (logarithm - load(arguments.terms, arguments.positions + position));
+  if (arguments.smoothing == 0) return loss;
+  const double all =
+      load(arguments.smoothed, position) * logarithm - load(arguments.smoothed, arguments.positions + position);
+  return (1 - arguments.smoothing) * loss + arguments.smoothing / static_cast<double>(arguments.classes) * all;
 }
 
 // One index for all, or, without a reduction, for each position.
@@ -143,8 +173,25 @@ MESHWRIGHT_DEVICE void find_gradient(Type, const LossArguments& arguments, int64
   for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) find(c, global_of(arguments.shard, c) >= 0);
 }
 
+// With smoothed labels: what is wanted of a class is its weight's share of all, and of the label the rest.
+MESHWRIGHT_DEVICE void find_smoothed_gradient(const LossArguments& arguments, int64_t index, int lane) {
+  const int64_t first = index * arguments.classes, label = load<int64_t>(arguments.labels, index);
+  const double share = load(arguments.terms, 2 * arguments.positions + index), maximum = load(arguments.maximum, index),
+               each = arguments.smoothing / static_cast<double>(arguments.classes), rest = 1 - arguments.smoothing,
+               all = each * load(arguments.smoothed, index) + rest * share,
+               probability = all / load(arguments.terms, index);
+  double scale = share == 0 ? 0 : load(arguments.gradient, arguments.reduction == LossReduction::none ? index : 0);
+  if (arguments.has_count && scale != 0) scale /= load(arguments.count, 0);
+  for (int64_t c = lane; c < arguments.classes; c += kLanes) {
+    const double wanted = class_weight(arguments, c) * (c == label ? each + rest : each),
+                 logit = load(arguments.logits, first + c);
+    store(arguments.result, first + c, scale == 0 ? 0 : scale * (::exp(logit - maximum) * probability - wanted));
+  }
+}
+
 // One index a position.
 MESHWRIGHT_ROW_KERNEL(loss_gradient, LossArguments) {
+  if (arguments.smoothing != 0) return find_smoothed_gradient(arguments, index, lane);
   by_type([&](auto type) { find_gradient(type, arguments, index, lane); }, arguments.logits, arguments.result);
 }
 

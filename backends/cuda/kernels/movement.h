@@ -1,7 +1,7 @@
 // Elements that go from one view to another.
 #pragma once
 
-#include "kernel.h"
+#include "lookups.h"
 
 namespace meshwright::cuda {
 
@@ -56,6 +56,42 @@ MESHWRIGHT_KERNEL(copy, CopyArguments) {
     default:
       store(arguments.to, target, load(arguments.from, source));
   }
+}
+
+// The last position of some dimensions first.
+struct FlipArguments {
+  Sizes sizes;
+  bool is_flipped[kMaxRank] = {};
+  View from, to;
+};
+
+MESHWRIGHT_KERNEL(flip, FlipArguments) {
+  int64_t source = 0, rest = index;
+  for (int d = arguments.sizes.rank; d-- > 0;) {
+    const int64_t outer = quotient(rest, arguments.sizes.of[d]), at = rest - outer * arguments.sizes.of[d];
+    source += (arguments.is_flipped[d] ? arguments.sizes.of[d] - 1 - at : at) * arguments.from.strides[d];
+    rest = outer;
+  }
+  store(arguments.to, offset_of(arguments.sizes, arguments.to.strides, index), load(arguments.from, source));
+}
+
+// Of matrices, what is on the diagonal and on one side of it; the rest is zero.
+struct TriangleArguments {
+  Sizes sizes;  // of which the last two are rows and columns
+  bool upper = false;
+  int64_t diagonal = 0;
+  Shard rows, columns;
+  View from, to;
+};
+
+MESHWRIGHT_KERNEL(triangle, TriangleArguments) {
+  const int64_t columns = arguments.sizes.of[arguments.sizes.rank - 1],
+                rows = arguments.sizes.of[arguments.sizes.rank - 2], line = quotient(index, columns),
+                row = global_of(arguments.rows, line - quotient(line, rows) * rows),
+                behind = global_of(arguments.columns, index - line * columns) - row - arguments.diagonal;
+  const bool stays = arguments.upper ? behind >= 0 : behind <= 0;
+  store(arguments.to, offset_of(arguments.sizes, arguments.to.strides, index),
+        stays ? load(arguments.from, offset_of(arguments.sizes, arguments.from.strides, index)) : 0);
 }
 
 }  // namespace meshwright::cuda

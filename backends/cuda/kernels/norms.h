@@ -12,6 +12,7 @@ struct NormArguments {
   bool rms = false, has_weight = false, has_bias = false;
   View input, weight, bias, gradient, result;
   double* statistics = nullptr;
+  float *means = nullptr, *deviations = nullptr;  // the same apart, where a library wants them
   int64_t chunk = 1;  // of sums over rows: so many at a time, each of which gives the result a row
 };
 
@@ -31,8 +32,12 @@ MESHWRIGHT_DEVICE void find_statistics(Type, const NormArguments& a, int64_t ind
   }
   square = sum_of_lanes(square);
   if (lane != 0) return;
+  const double deviation = 1 / sqrt(static_cast<double>(square / count) + a.epsilon);
   a.statistics[2 * index] = mean;
-  a.statistics[2 * index + 1] = 1 / sqrt(static_cast<double>(square / count) + a.epsilon);
+  a.statistics[2 * index + 1] = deviation;
+  if (a.means == nullptr) return;
+  a.means[index] = static_cast<float>(mean);
+  a.deviations[index] = static_cast<float>(deviation);
 }
 
 MESHWRIGHT_ROW_KERNEL(norm_statistics, NormArguments) {

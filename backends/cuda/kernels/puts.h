@@ -21,6 +21,7 @@ struct PutArguments {
   View values;                                                         // strides of the positions
   View self;                                                           // strides of the table
   View result;                                                         // lies row by row
+  int32_t* fault = nullptr;                                            // as of LookupArguments
 };
 
 // One index an element of the table, which looks at all positions: of those that name it it adds up what is put, or
@@ -29,12 +30,15 @@ MESHWRIGHT_ROW_KERNEL(put, PutArguments) {
   const PutArguments& a = arguments;
   int64_t at[kMaxRank] = {};
   int64_t rest = index, index_first = 0, value_first = 0;
-  bool touched = true;
+  bool touched = true, checks = a.fault != nullptr;
   for (int d = a.table.rank; d-- > 0;) {
     const int64_t outer = quotient(rest, a.table.of[d]);
     at[d] = rest - outer * a.table.of[d];
     rest = outer;
-    if (a.index_of[d] >= 0) continue;
+    if (a.index_of[d] >= 0) {
+      checks = checks && at[d] == 0;  // one element of all that these indices may name
+      continue;
+    }
     touched = touched && at[d] < a.touched[d];
     index_first += at[d] * a.index_strides[d];
     value_first += at[d] * a.value_strides[d];
@@ -42,11 +46,13 @@ MESHWRIGHT_ROW_KERNEL(put, PutArguments) {
   double sum = 0, last = -1;
   for (int64_t p = lane; p < a.count && touched; p += kLanes) {
     bool is_here = true;
-    for (int d = 0; d < a.table.rank && is_here; ++d) {
+    for (int d = 0; d < a.table.rank && (is_here || checks); ++d) {
       if (a.index_of[d] < 0) continue;
       const View& named = a.indices[a.index_of[d]];
-      const auto position = static_cast<int64_t>(load(named, index_first + offset_of(a.positions, named.strides, p)));
-      is_here = (position < 0 ? position + a.table.of[d] : position) == at[d];
+      auto position = static_cast<int64_t>(load(named, index_first + offset_of(a.positions, named.strides, p)));
+      if (position < 0) position += a.table.of[d];
+      is_here = is_here && position == at[d];
+      if (checks && (position < 0 || position >= a.table.of[d])) *a.fault = 1;
     }
     if (!is_here) continue;
     last = static_cast<double>(p);

@@ -11,6 +11,8 @@ const std::array<Kernel, kKernels>& kernels() {
   { #name, sizeof(Arguments), name##_on_host, true }
   static const std::array<Kernel, kKernels> all = {{
       MESHWRIGHT_ENTRY(copy, CopyArguments),
+      MESHWRIGHT_ENTRY(flip, FlipArguments),
+      MESHWRIGHT_ENTRY(triangle, TriangleArguments),
       MESHWRIGHT_ENTRY(pointwise, PointwiseArguments),
       MESHWRIGHT_ENTRY(chain, ChainArguments),
       MESHWRIGHT_ENTRY(product, ProductArguments),
@@ -29,9 +31,12 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(pick, PickArguments),
       MESHWRIGHT_ROW_ENTRY(loss_maximum, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_terms, LossArguments),
+      MESHWRIGHT_ROW_ENTRY(loss_smoothed, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_count, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_combine, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_gradient, LossArguments),
+      MESHWRIGHT_ROW_ENTRY(likelihood, LikelihoodArguments),
+      MESHWRIGHT_ENTRY(likelihood_gradient, LikelihoodArguments),
       MESHWRIGHT_ROW_ENTRY(attention_probabilities, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_result, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_slopes, AttentionArguments),

@@ -9,6 +9,8 @@ namespace meshwright::cuda {
 
 enum class KernelId : std::uint8_t {
   copy,
+  flip,
+  triangle,
   pointwise,
   chain,
   product,
@@ -27,9 +29,12 @@ enum class KernelId : std::uint8_t {
   pick,
   loss_maximum,
   loss_terms,
+  loss_smoothed,
   loss_count,
   loss_combine,
   loss_gradient,
+  likelihood,
+  likelihood_gradient,
   attention_probabilities,
   attention_result,
   attention_slopes,
