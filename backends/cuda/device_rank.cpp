@@ -384,7 +384,10 @@ Status DeviceRank::check_faults() const {
   const auto fault = std::ranges::find_if(words, [](std::int32_t word) { return word != 0; });
   if (fault == words.end()) return Done{};
   const std::size_t step = step_.faults[static_cast<std::size_t>(fault - words.begin())];
-  return bad_input(describe(program_, steps_[step]) + ": an index, or a label, is outside of what it names");
+  return bad_input(describe(program_, steps_[step]) +
+                   (*fault == 1 ? ": an index, or a label, is outside of what it names"
+                                : ": more tokens chose the experts of one rank than its buffer has room for; raise "
+                                  "\"capacity_factor\" in [ops.experts], or set it to 0, and plan again"));
 }
 
 Result<Tensor> DeviceRank::fetch(const std::byte* from, const TensorType& type) const {

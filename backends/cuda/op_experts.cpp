@@ -1,5 +1,5 @@
-// A layer of experts whose tokens stay where they are, forward and backward; the steps by which tokens travel to their
-// experts have no kernels.
+// What experts do, forward and backward: to tokens that stay where they are, and to rows that have travelled to them
+// (op_expert_exchange.cpp).
 #include <string>
 #include <utility>
 
@@ -35,15 +35,17 @@ class ExpertWriter {
       if (Status status = set(*rows, *views[i]); !status) return status;
       reads_.push_back(rows->range());
     }
-    const std::vector<std::int64_t>&indices = writer_.operands[1].type.shape, &down = writer_.operands[4].type.shape;
+    const Seen* indices = writer_.operand("indices");
+    const TensorType& numbers = indices != nullptr ? indices->type : writer_.operand("experts")->type;
+    const std::vector<std::int64_t>& down = writer_.operand("down")->type.shape;
     const Result<Gate> gate = gate_of(node_);
-    const Result<Shard> experts = shard_of(node_, "experts", writer_.operands[3].type.shape[0]);
+    const Result<Shard> experts = shard_of(node_, "experts", writer_.operand("gate_up")->type.shape[0]);
     if (!gate) return gate.error();
     if (!experts) return experts.error();
     a.gate = *gate;
     a.experts = *experts;
-    a.copies = indices[1];
-    a.rows = indices[0] * indices[1];
+    a.copies = indices != nullptr ? numbers.shape[1] : 1;
+    a.rows = numbers.elements();
     a.in_first = node_.boolean("in_first", false);
     a.interleaved = node_.boolean("interleaved", false);
     a.alpha = node_.number("alpha", 1);
@@ -93,6 +95,13 @@ class ExpertWriter {
   std::vector<Range> reads_;
 };
 
+void write_forward(ExpertWriter& experts, std::size_t first) {
+  const ExpertArguments& a = experts.a;
+  experts.write_saved(KernelId::expert_before, a.rows * 2 * a.inner, {first});
+  experts.write_saved(KernelId::expert_gate, a.rows * a.inner, {first + 1, first + 2});
+  experts.write_saved(KernelId::expert_output, a.rows * a.outputs, {first + 3});
+}
+
 Status write_experts(OpWriter& writer) {
   ExpertWriter experts(writer);
   ExpertArguments& a = experts.a;
@@ -111,19 +120,27 @@ Status write_experts(OpWriter& writer) {
     if (Status status = ExpertWriter::set(writer.results[i + 1], *saved[i]); !status) return status;
   }
   experts.reads(writer.results[1]);
-  experts.write_saved(KernelId::expert_before, a.rows * 2 * a.inner, {2});
-  experts.write_saved(KernelId::expert_gate, a.rows * a.inner, {3, 4});
-  experts.write_saved(KernelId::expert_output, a.rows * a.outputs, {5});
+  write_forward(experts, 2);
   return experts.write(KernelId::expert_sum, 0, writer.results[0].type.elements());
 }
 
-Status write_experts_backward(OpWriter& writer) {
+// Rows that lie one after the other.
+Status write_rows(OpWriter& writer) {
   ExpertWriter experts(writer);
   ExpertArguments& a = experts.a;
-  View* const views[] = {&a.gradient, &a.indices, &a.weights, &a.gate_up, &a.down, &a.row,
-                         &a.before,   &a.gated,   &a.product, &a.output,  &a.bias};
-  if (Status status = experts.begin(views, writer.results[0].type.shape[1], writer.operands[0].type.shape[1]); !status)
+  View* const views[] = {&a.row, &a.indices, &a.gate_up, &a.down, &a.bias};
+  if (Status status = experts.begin(views, writer.operands[0].type.shape.back(), writer.results[3].type.shape.back());
+      !status)
     return status;
+  View* const saved[] = {&a.before, &a.gated, &a.product, &a.output};
+  for (std::size_t i = 0; i < std::size(saved); ++i) {
+    if (Status status = ExpertWriter::set(writer.results[i], *saved[i]); !status) return status;
+  }
+  write_forward(experts, 0);
+  return Done{};
+}
+
+Status write_gradients(OpWriter& writer, ExpertWriter& experts) {
   experts.write_slopes();
   constexpr KernelId kKernelOf[] = {KernelId::expert_input_gradient, KernelId::expert_weight_gradient,
                                     KernelId::expert_gate_up_gradient, KernelId::expert_down_gradient,
@@ -134,10 +151,33 @@ Status write_experts_backward(OpWriter& writer) {
   return Done{};
 }
 
+Status write_rows_backward(OpWriter& writer) {
+  ExpertWriter experts(writer);
+  ExpertArguments& a = experts.a;
+  View* const views[] = {&a.indices, &a.weights, &a.gradient, &a.gate_up, &a.down, &a.row,
+                         &a.before,  &a.gated,   &a.product,  &a.output,  &a.bias};
+  if (Status status = experts.begin(views, writer.results[0].type.shape.back(), writer.operands[2].type.shape.back());
+      !status)
+    return status;
+  return write_gradients(writer, experts);
+}
+
+Status write_experts_backward(OpWriter& writer) {
+  ExpertWriter experts(writer);
+  ExpertArguments& a = experts.a;
+  View* const views[] = {&a.gradient, &a.indices, &a.weights, &a.gate_up, &a.down, &a.row,
+                         &a.before,   &a.gated,   &a.product, &a.output,  &a.bias};
+  if (Status status = experts.begin(views, writer.results[0].type.shape[1], writer.operands[0].type.shape[1]); !status)
+    return status;
+  return write_gradients(writer, experts);
+}
+
 }  // namespace
 
 WriteOp expert_op(std::string_view op) {
   if (op == "meshwright.experts") return write_experts;
+  if (op == "meshwright.experts_rows") return write_rows;
+  if (op == "meshwright.experts_rows_backward") return write_rows_backward;
   return op == "meshwright.experts_backward" ? write_experts_backward : nullptr;
 }
 

@@ -97,10 +97,7 @@ using WriteOp = Status (*)(OpWriter&);
 // Null: there is no kernel for the op.
 WriteOp find_op(std::string_view op);
 
-// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp, op_reductions.cpp, op_norms.cpp,
-// op_lookups.cpp, op_losses.cpp, op_likelihoods.cpp, op_elementwise_losses.cpp, op_attention.cpp, op_convolutions.cpp,
-// op_batch_norms.cpp, op_pooling.cpp, op_dropout.cpp, op_softmaxes.cpp, op_group_norms.cpp, op_selections.cpp,
-// op_puts.cpp, op_experts.cpp.
+// The same by file: op_pointwise.cpp, op_movement.cpp, op_products.cpp and so on.
 WriteOp pointwise_op(std::string_view op);
 WriteOp movement_op(std::string_view op);
 WriteOp product_op(std::string_view op);
@@ -120,6 +117,7 @@ WriteOp group_norm_op(std::string_view op);
 WriteOp selection_op(std::string_view op);
 WriteOp put_op(std::string_view op);
 WriteOp expert_op(std::string_view op);
+WriteOp expert_exchange_op(std::string_view op);
 
 enum class Function : std::int32_t;
 

@@ -238,6 +238,9 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
         Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
         Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        // Tokens travel to their experts.
+        Trained{"experts8", "mixtral_tiny", "slow8_far", "--set inter.manual.ep=8 --set model.batch=8"},
+        Trained{"experts2x4", "qwen_moe_tiny", "slow8_far", "--set inter.manual.ep=4 --set model.batch=8"},
         Trained{"regularized1", "regularized_tiny", "a100x1", "--mesh 1"},
         Trained{"regularized4", "regularized_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
         Trained{"regularized8", "regularized_tiny", "slow8", "--mesh 2x4"},
@@ -359,6 +362,17 @@ TEST_F(RunCuda, SaysThatAnIndexIsOutside) {
                 ContainsRegex("rank [0-3]: instruction [0-9]+ \\(aten.embedding 'embedding'\\): an index, "
                               "or a label, is outside of what it names"));
   }
+}
+
+// Nor can it refuse rows.
+TEST_F(RunCuda, SaysThatExpertsHaveNoRoom) {
+  const std::string plan = planned("mixtral_tiny",
+                                   "--set inter.manual.ep=8 --set model.batch=8 --set ops.experts.capacity_factor=0.5",
+                                   "plan.json", "slow8_far");
+  const Outcome outcome = run_command(run_words(plan, kRecording));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("more tokens chose the experts of one rank than its buffer has room for"));
+  EXPECT_EQ(run_command(run_words(plan, "")).exit_code, 2);
 }
 
 // A call that never returns, of one rank, and the others wait for it.

@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "convolutions.h"
 #include "dropout.h"
+#include "expert_exchange.h"
 #include "experts.h"
 #include "group_norms.h"
 #include "likelihoods.h"

@@ -96,11 +96,21 @@ __device__ inline Real maximum_of_lanes(Real own) {
   }
   return own;
 }
+// How many lanes it holds in, and in how many before this one.
+__device__ inline int count_of_lanes(bool holds, int lane, int& before) {
+  const unsigned all = __ballot_sync(0xffffffffU, holds);
+  before = __popc(all & ((1U << static_cast<unsigned>(lane)) - 1U));
+  return __popc(all);
+}
 // What lanes have read until here others may write from here on.
 __device__ inline void meet_lanes() { __syncwarp(); }
 #else
 constexpr int kLanes = 1;
 inline void meet_lanes() {}
+inline int count_of_lanes(bool holds, int /*lane*/, int& before) {
+  before = 0;
+  return holds ? 1 : 0;
+}
 template <class Real>
 Real sum_of_lanes(Real own) {
   return own;

@@ -78,6 +78,11 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ROW_ENTRY(expert_gate_up_gradient, ExpertArguments),
       MESHWRIGHT_ROW_ENTRY(expert_bias_gradient, ExpertArguments),
       MESHWRIGHT_ROW_ENTRY(expert_down_gradient, ExpertArguments),
+      MESHWRIGHT_ROW_ENTRY(exchange_slots, ExchangeArguments),
+      MESHWRIGHT_ENTRY(exchange_dispatch, ExchangeArguments),
+      MESHWRIGHT_ENTRY(exchange_numbers, ExchangeArguments),
+      MESHWRIGHT_ENTRY(exchange_combine, ExchangeArguments),
+      MESHWRIGHT_ENTRY(exchange_collect, ExchangeArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_ROW_ENTRY

@@ -76,6 +76,11 @@ enum class KernelId : std::uint8_t {
   expert_gate_up_gradient,
   expert_bias_gradient,
   expert_down_gradient,
+  exchange_slots,
+  exchange_dispatch,
+  exchange_numbers,
+  exchange_combine,
+  exchange_collect,
   gathering,
 };
 
