@@ -51,6 +51,8 @@ constexpr int kNcclBytes = 1;                                    // ncclUint8
 constexpr int kMajorArchitecture = 75, kMinorArchitecture = 76;  // cudaDevAttrComputeCapabilityMajor, ...Minor
 int nccl_op(bool maximum) { return maximum ? 2 : 0; }
 
+int threads_of(Worker worker) { return worker == Worker::block ? kBlock : worker == Worker::warp ? kWarp : 1; }
+
 class LoadedDriver final : public Driver {
  public:
   explicit LoadedDriver(bool tf32) : tf32_(tf32) {}
@@ -170,9 +172,9 @@ class LoadedDriver final : public Driver {
     return 0;
   }
   Code launch(const Launch& launch, Stream stream) override {
-    constexpr std::int64_t kThreads = 256, kMostBlocks = 65535;
-    const std::int64_t threads = launch.count * (kernel(launch.kernel).takes_rows ? kWarp : 1);
-    const auto blocks = static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
+    constexpr std::int64_t kMostBlocks = 65535;
+    const std::int64_t threads = launch.count * threads_of(kernel(launch.kernel).worker);
+    const auto blocks = static_cast<unsigned>(std::min((threads + kBlock - 1) / kBlock, kMostBlocks));
     std::int64_t count = launch.count;
     void* parameters[] = {const_cast<std::byte*>(launch.arguments.data()), &count};
     void* function = nullptr;
@@ -182,8 +184,7 @@ class LoadedDriver final : public Driver {
       function = launch.compiled > 0 && !chains.empty() ? chains[launch.compiled - 1]
                                                         : functions_[device_][static_cast<std::size_t>(launch.kernel)];
     }
-    return launch_(function, blocks, 1, 1, static_cast<unsigned>(kThreads), 1, 1, 0, stream.handle, parameters,
-                   nullptr);
+    return launch_(function, blocks, 1, 1, static_cast<unsigned>(kBlock), 1, 1, 0, stream.handle, parameters, nullptr);
   }
 
   Code begin_capture(Stream stream) override {

@@ -79,7 +79,7 @@ Status write_bias_gradient(OpWriter& writer, const Seen& gradient, const Seen& r
   arguments.reduced_strides[0] = channels * space;
   arguments.reduced_strides[1] = 1;
   arguments.result = *target;
-  writer.launch(KernelId::reduce, arguments, channels, {gradient.range()}, {result.range()});
+  reduce_rows(writer, arguments, channels, gradient.range(), result.range());
   return Done{};
 }
 

@@ -9,6 +9,13 @@ namespace meshwright::cuda {
 
 namespace {
 
+// What blocks reduce, rather than warps: a GPU has room for some thousand warps at a time.
+constexpr std::int64_t kLongRow = 512, kManyRows = 4096;
+// Elements of a chunk, at least, and how many chunks there are in all, about.
+constexpr std::int64_t kRowChunk = 4096, kChunks = 1024;
+// What blocks sum up, rather than threads.
+constexpr std::int64_t kLongLine = 512, kManyLines = 65536;
+
 // The dimensions of `tensor` that are chosen: their sizes and strides.
 struct Dimensions {
   std::vector<std::int64_t> sizes, strides;
@@ -68,7 +75,7 @@ Status write_reduction(OpWriter& writer) {
   arguments.from = *source;
   std::ranges::copy(over_reduced.strides[0], arguments.reduced_strides);
   arguments.result = *target;
-  writer.launch(KernelId::reduce, arguments, result.type.elements(), {from.range()}, {result.range()});
+  reduce_rows(writer, arguments, result.type.elements(), from.range(), result.range());
   return Done{};
 }
 
@@ -89,13 +96,41 @@ Status write_running_sum(OpWriter& writer) {
   const RunningSumArguments arguments{
       *sizes, !is_floating(result.type.dtype), from.type.shape[dim], from.strides[dim], result.strides[dim], *source,
       *target};
-  writer.launch(KernelId::running_sum, arguments,
-                from.type.elements() / std::max<std::int64_t>(1, from.type.shape[dim]), {from.range()},
+  const std::int64_t extent = from.type.shape[dim], count = from.type.elements() / std::max<std::int64_t>(1, extent);
+  const bool is_long = extent >= kLongLine && count < kManyLines;
+  writer.launch(is_long ? KernelId::running_sum_of_long : KernelId::running_sum, arguments, count, {from.range()},
                 {result.range()});
   return Done{};
 }
 
 }  // namespace
+
+void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_t rows, const Range& from,
+                 const Range& result) {
+  if (arguments.count < kLongRow || rows >= kManyRows)
+    return writer.launch(KernelId::reduce, arguments, rows, {from}, {result});
+  ReduceArguments of_chunks = arguments;
+  of_chunks.chunk = std::max(kRowChunk, (arguments.count * rows + kChunks - 1) / kChunks);
+  of_chunks.chunks = (arguments.count + of_chunks.chunk - 1) / of_chunks.chunk;
+  if (of_chunks.chunks == 1) return writer.launch(KernelId::reduce_chunks, of_chunks, rows, {from}, {result});
+  const TensorType type{DType::float64, {rows, of_chunks.chunks}};
+  const Seen chunks = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+  ReduceArguments of_rows;
+  of_rows.kept.rank = of_rows.reduced.rank = 1;
+  of_rows.kept.of[0] = rows;
+  of_rows.reduced.of[0] = of_rows.count = of_chunks.chunks;
+  of_rows.reduced_strides[0] = 1;
+  of_rows.divisor = arguments.divisor;
+  of_rows.maximum = arguments.maximum;
+  of_rows.from.data = chunks.data;
+  of_rows.from.element = Element::float64;
+  of_rows.from.strides[0] = of_chunks.chunks;
+  of_rows.result = arguments.result;
+  of_chunks.divisor = 1;
+  of_chunks.result = of_rows.from;
+  writer.launch(KernelId::reduce_chunks, of_chunks, type.elements(), {from}, {chunks.range()});
+  reduce_rows(writer, of_rows, rows, chunks.range(), result);
+}
 
 Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t columns) {
   const bool is_double = size_bytes(type) > size_bytes(DType::float32);
@@ -116,7 +151,7 @@ Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Se
   if (!made) return made.error();
   sum.from = *from;
   sum.result = *made;
-  writer.launch(KernelId::reduce, sum, result.type.elements(), {chunks.range()}, {result.range()});
+  reduce_rows(writer, sum, result.type.elements(), chunks.range(), result.range());
   return Done{};
 }
 

@@ -10,6 +10,10 @@ namespace meshwright::cuda {
 
 namespace {
 
+constexpr std::int64_t kShortOrder = 256;  // elements of a line that are counted rather than sorted
+// Lines that blocks go over, rather than warps.
+constexpr std::int64_t kLongLineSelected = 1024, kManyLinesSelected = 4096;
+
 bool sorts(const Node& node) {
   return node.op == "aten.topk" || node.op.starts_with("aten.sort") || node.op.starts_with("aten.argsort");
 }
@@ -32,6 +36,31 @@ std::vector<std::int64_t> line_strides(const Seen& result, const std::vector<boo
     if (keeps || !is_along) ++next;
   }
   return strides;
+}
+
+// Of long lines: tiles are sorted, and merged two by two.
+void write_order(OpWriter& writer, const SelectArguments& a, std::int64_t lines, const Range& from,
+                 const std::vector<Range>& results) {
+  OrderArguments order;
+  order.select = a;
+  order.tiles = (a.count + kSortTile - 1) / kSortTile;
+  order.width = std::min<std::int64_t>(a.kept, kSortTile);
+  const std::int64_t places = order.tiles * order.width;
+  const std::size_t bytes = static_cast<std::size_t>(lines * places) *
+                            (is_single(a.from.element) ? sizeof(LineItem<float>) : sizeof(LineItem<double>));
+  // A pass reads what the one before it wrote. The first one reads the operand, the last one writes the results.
+  const auto runs = [&](bool are_needed) { return Range{are_needed ? writer.scratch(bytes) : nullptr, bytes}; };
+  Range written = runs(order.tiles > 1), read = runs(order.tiles > 2);
+  const auto launch = [&](KernelId kernel, std::int64_t count, const Range& reads, bool is_last) {
+    order.to = is_last ? nullptr : const_cast<std::byte*>(written.begin);
+    writer.launch(kernel, order, count, {reads}, is_last ? results : std::vector{written});
+  };
+  launch(KernelId::sort_tiles, lines * order.tiles, from, order.tiles == 1);
+  for (; order.run < order.tiles; order.run *= 2) {
+    std::swap(written, read);
+    order.from = read.begin;
+    launch(KernelId::merge_runs, lines * places, read, 2 * order.run >= order.tiles);
+  }
 }
 
 Status write_selection(OpWriter& writer) {
@@ -77,15 +106,22 @@ Status write_selection(OpWriter& writer) {
     (result == values ? a.value_stride : a.position_stride) = along_stride;
     writes.push_back(result->range());
   }
+  const std::int64_t count = from.type.elements() / a.count;
   if (!sorts(node)) {
     a.smallest = node.op.find("min") != std::string::npos || node.op.starts_with("aten.all");
-    writer.launch(KernelId::select_extreme, a, from.type.elements() / a.count, {from.range()}, std::move(writes));
+    const bool is_long = a.count >= kLongLineSelected && a.count < kLastPosition && count < kManyLinesSelected;
+    writer.launch(is_long ? KernelId::select_extreme_of_long : KernelId::select_extreme, a, count, {from.range()},
+                  std::move(writes));
     return Done{};
   }
   a.smallest = node.op == "aten.topk" ? !node.boolean("largest", true) : !node.boolean("descending", false);
   a.kept = has_dim ? writer.results[0].type.shape[dim] : 1;
   if (a.kept > a.count) return bad_input("more elements are picked than there are");
-  writer.launch(KernelId::select_order, a, from.type.elements(), {from.range()}, std::move(writes));
+  if (a.count >= kLastPosition) return bad_input("cuda sorts no more than 2147483646 elements at a time");
+  if (a.count <= kShortOrder)
+    writer.launch(KernelId::select_order, a, from.type.elements(), {from.range()}, std::move(writes));
+  else if (count > 0 && a.kept > 0)
+    write_order(writer, a, count, from.range(), writes);
   return Done{};
 }
 

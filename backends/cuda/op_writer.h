@@ -140,6 +140,12 @@ Status fill_with(OpWriter& writer, double number, const Seen& result);
 Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t columns);
 Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Seen& result);
 
+// Each row of what is reduced becomes an element of the result; `from` and `result`: where these lie. A row is a
+// warp's, or, if rows are few and long, blocks have chunks of it, of which sums or maxima lie in scratch.
+struct ReduceArguments;
+void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_t rows, const Range& from,
+                 const Range& result);
+
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);
 

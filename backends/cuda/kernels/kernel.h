@@ -15,6 +15,8 @@
 //     if (lane == 0) arguments.totals[index] = sum;
 //   }
 //
+// Where rows are long and few, the threads of a block share an index: blocks.h.
+//
 // Arguments are copied to the device as they are: no pointers to the host in them. Numbers are computed in double, as
 // the op families do, or, where a kernel is long on a GPU and nothing in it is float64, in float; they are rounded
 // once.
@@ -78,7 +80,8 @@ using uint64_t = unsigned long;
 
 namespace meshwright::cuda {
 
-constexpr int kWarp = 32;  // threads that run together on a GPU
+constexpr int kWarp = 32;    // threads that run together on a GPU
+constexpr int kBlock = 256;  // threads of a block, in all launches
 
 // Every lane gets what all of them have together.
 #if defined(__CUDACC__)

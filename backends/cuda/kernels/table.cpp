@@ -6,9 +6,11 @@ namespace meshwright::cuda {
 
 const std::array<Kernel, kKernels>& kernels() {
 #define MESHWRIGHT_ENTRY(name, Arguments) \
-  { #name, sizeof(Arguments), name##_on_host, false }
+  { #name, sizeof(Arguments), name##_on_host, Worker::thread }
 #define MESHWRIGHT_ROW_ENTRY(name, Arguments) \
-  { #name, sizeof(Arguments), name##_on_host, true }
+  { #name, sizeof(Arguments), name##_on_host, Worker::warp }
+#define MESHWRIGHT_BLOCK_ENTRY(name, Arguments) \
+  { #name, sizeof(Arguments), name##_on_host, Worker::block }
   static const std::array<Kernel, kKernels> all = {{
       MESHWRIGHT_ENTRY(copy, CopyArguments),
       MESHWRIGHT_ENTRY(flip, FlipArguments),
@@ -17,8 +19,10 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(chain, ChainArguments),
       MESHWRIGHT_ENTRY(product, ProductArguments),
       MESHWRIGHT_ROW_ENTRY(reduce, ReduceArguments),
+      MESHWRIGHT_BLOCK_ENTRY(reduce_chunks, ReduceArguments),
       MESHWRIGHT_ENTRY(column_sums, ColumnSumArguments),
       MESHWRIGHT_ENTRY(running_sum, RunningSumArguments),
+      MESHWRIGHT_BLOCK_ENTRY(running_sum_of_long, RunningSumArguments),
       MESHWRIGHT_ROW_ENTRY(norm_statistics, NormArguments),
       MESHWRIGHT_ROW_ENTRY(norm_rows, NormArguments),
       MESHWRIGHT_ROW_ENTRY(norm_input_gradient, NormArguments),
@@ -66,7 +70,10 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ROW_ENTRY(group_norm_input_gradient, GroupNormArguments),
       MESHWRIGHT_ROW_ENTRY(group_norm_channel_gradient, GroupNormArguments),
       MESHWRIGHT_ROW_ENTRY(select_extreme, SelectArguments),
+      MESHWRIGHT_BLOCK_ENTRY(select_extreme_of_long, SelectArguments),
       MESHWRIGHT_ROW_ENTRY(select_order, SelectArguments),
+      MESHWRIGHT_BLOCK_ENTRY(sort_tiles, OrderArguments),
+      MESHWRIGHT_ENTRY(merge_runs, OrderArguments),
       MESHWRIGHT_ROW_ENTRY(put, PutArguments),
       MESHWRIGHT_ENTRY(expert_before, ExpertArguments),
       MESHWRIGHT_ENTRY(expert_gate, ExpertArguments),
@@ -85,6 +92,7 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(exchange_collect, ExchangeArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
+#undef MESHWRIGHT_BLOCK_ENTRY
 #undef MESHWRIGHT_ROW_ENTRY
 #undef MESHWRIGHT_ENTRY
   return all;

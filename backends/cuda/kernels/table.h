@@ -15,8 +15,10 @@ enum class KernelId : std::uint8_t {
   chain,
   product,
   reduce,
+  reduce_chunks,
   column_sums,
   running_sum,
+  running_sum_of_long,
   norm_statistics,
   norm_rows,
   norm_input_gradient,
@@ -64,7 +66,10 @@ enum class KernelId : std::uint8_t {
   group_norm_input_gradient,
   group_norm_channel_gradient,
   select_extreme,
+  select_extreme_of_long,
   select_order,
+  sort_tiles,
+  merge_runs,
   put,
   expert_before,
   expert_gate,
@@ -84,11 +89,14 @@ enum class KernelId : std::uint8_t {
   gathering,
 };
 
+// What an index of a kernel is given to on a GPU.
+enum class Worker : std::uint8_t { thread, warp, block };
+
 struct Kernel {
   const char* name;
   std::size_t argument_bytes;
   void (*on_host)(const void* arguments, std::int64_t count);
-  bool takes_rows = false;  // a warp for each index; else a thread
+  Worker worker = Worker::thread;
 };
 
 inline constexpr std::size_t kKernels = static_cast<std::size_t>(KernelId::gathering) + 1;
