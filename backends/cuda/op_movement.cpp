@@ -100,6 +100,54 @@ Status write_repeat(OpWriter& writer) {
   return writer.copy(source, target);
 }
 
+// Each position along a dimension so many times.
+Status write_interleave(OpWriter& writer) {
+  const Node& node = writer.call.node;
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  if (!node.attributes.contains("dim")) return bad_input("cuda has no kernel for a repetition of a flattened tensor");
+  const std::size_t dim = dimension_of(node, from.type.rank(), 0);
+  const std::int64_t size = from.type.shape[dim], times = size == 0 ? 0 : result.type.shape[dim] / size;
+  Seen source = from, target = result;
+  const auto at = static_cast<std::ptrdiff_t>(dim);
+  target.type.shape[dim] = size;
+  target.strides[dim] *= times;
+  for (Seen* each : {&source, &target}) {
+    each->type.shape.insert(each->type.shape.begin() + at + 1, times);
+    each->strides.insert(each->strides.begin() + at + 1, each == &source ? 0 : result.strides[dim]);
+  }
+  return writer.copy(source, target);
+}
+
+// The first half along a dimension, times the sigmoid of the second one.
+struct Halves {
+  Seen value, gate;
+};
+Halves halves_of(const Seen& whole, std::size_t dim) {
+  std::vector<std::int64_t> start(whole.strides.size(), 0), shape = whole.type.shape;
+  shape[dim] /= 2;
+  Halves halves{part_of(whole, start, shape), {}};
+  start[dim] = shape[dim];
+  halves.gate = part_of(whole, start, shape);
+  return halves;
+}
+
+Status write_gated(OpWriter& writer) {
+  const Seen &self = *writer.operand("self"), &result = writer.results[0];
+  const std::size_t dim = dimension_of(writer.call.node, self.type.rank(), -1);
+  const Halves from = halves_of(self, dim);
+  const TensorType type{self.type.dtype == DType::float64 ? DType::float64 : DType::float32, from.value.type.shape};
+  const auto between = [&] { return seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type); };
+  const Seen open = between();
+  if (Status status = apply(writer, Function::sigmoid, 0, {&from.gate}, open); !status) return status;
+  const Seen* gradient = writer.operand("grad_output");
+  if (gradient == nullptr) return combine(writer, Function::multiply, from.value, open, result);
+  const Halves to = halves_of(result, dim);
+  const Seen weighed = between();
+  if (Status status = combine(writer, Function::multiply, *gradient, open, to.value); !status) return status;
+  if (Status status = combine(writer, Function::multiply, *gradient, from.value, weighed); !status) return status;
+  return combine(writer, Function::sigmoid_slope, weighed, open, to.gate);
+}
+
 // Along each of these dimensions the last one first: a part of one position each.
 Status write_flip(OpWriter& writer) {
   const Seen &from = writer.operands[0], &result = writer.results[0];
@@ -314,6 +362,8 @@ WriteOp movement_op(std::string_view op) {
   if (op == "aten.slice_scatter" || op == "aten.select_scatter") return write_slice_scatter;
   if (op == "aten.slice_backward" || op == "aten.select_backward") return write_slice_gradient;
   if (op == "aten.repeat" || op == "aten.tile") return write_repeat;
+  if (op == "aten.repeat_interleave.self_int") return write_interleave;
+  if (op == "aten.glu" || op == "aten.glu_backward") return write_gated;
   if (op == "aten.flip") return write_flip;
   if (op == "aten.tril" || op == "aten.triu") return write_triangle;
   return std::ranges::find(kJoins, op) != std::end(kJoins) ? write_join : nullptr;

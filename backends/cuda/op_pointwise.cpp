@@ -328,7 +328,10 @@ constexpr std::string_view kWithAttributes[] = {"aten.add",
 
 WriteOp pointwise_op(std::string_view op) {
   if (op == "aten.new_ones" || op == "aten.ones_like") return write_constant<1>;
-  if (op == "aten.new_zeros" || op == "aten.zeros_like") return write_constant<0>;
+  // What an empty tensor holds nobody says; here zeros, as of the family.
+  if (op == "aten.new_zeros" || op == "aten.zeros_like" || op == "aten.zero" || op == "aten.new_empty" ||
+      op == "aten.empty_like")
+    return write_constant<0>;
   if (op == "aten.copy" || op == "aten.fill.Tensor") return write_copy;
   if (op == "aten.prelu") return write_prelu;
   if (op == "aten.fill.Scalar") return write_fill;

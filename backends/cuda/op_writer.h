@@ -118,6 +118,9 @@ WriteOp selection_op(std::string_view op);
 WriteOp put_op(std::string_view op);
 WriteOp expert_op(std::string_view op);
 WriteOp expert_exchange_op(std::string_view op);
+WriteOp statistic_op(std::string_view op);
+WriteOp draw_op(std::string_view op);
+WriteOp resampling_op(std::string_view op);
 
 enum class Function : std::int32_t;
 

@@ -90,6 +90,10 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(exchange_numbers, ExchangeArguments),
       MESHWRIGHT_ENTRY(exchange_combine, ExchangeArguments),
       MESHWRIGHT_ENTRY(exchange_collect, ExchangeArguments),
+      MESHWRIGHT_ROW_ENTRY(statistic, StatisticArguments),
+      MESHWRIGHT_ENTRY(product_gradient, ProductGradientArguments),
+      MESHWRIGHT_ENTRY(draw, DrawArguments),
+      MESHWRIGHT_ENTRY(resample, ResampleArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_BLOCK_ENTRY

@@ -86,6 +86,10 @@ enum class KernelId : std::uint8_t {
   exchange_numbers,
   exchange_combine,
   exchange_collect,
+  statistic,
+  product_gradient,
+  draw,
+  resample,
   gathering,
 };
 
