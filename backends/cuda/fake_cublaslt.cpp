@@ -1,19 +1,21 @@
 // cublasLt on the host, for tests of what calls it: NVIDIA's own declarations, so that the arguments are those that the
-// library gets; descriptors, layouts and preferences as its manual says, column by column, sums in double. It has no
-// algorithm for an m that 7 divides, and refuses addresses that are aligned to less than the preference said.
+// library gets; descriptors, layouts, preferences and epilogues as its manual says, column by column, sums in double.
+// It has no algorithm for an m that 7 divides, and refuses addresses that are aligned to less than the preference said.
 #include <cublasLt.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/kernel.h"
+#include "kernels/pointwise.h"
 
 namespace {
 
 using meshwright::cuda::Element;
+using meshwright::cuda::Function;
 using meshwright::cuda::load;
 using meshwright::cuda::store;
+using meshwright::cuda::value_of;
 
 struct Operation {
   cublasComputeType_t compute;
@@ -21,6 +23,8 @@ struct Operation {
   std::int32_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_leading = 0, aux_batch = 0;
 };
 struct Layout {
   cudaDataType type;
@@ -68,6 +72,39 @@ double at(const void* data, const Layout& layout, bool exchanges, int batch, std
                   static_cast<std::int64_t>(exchanges ? row : column) * layout.leading);
 }
 
+// The largest power of two that divides it.
+std::uint64_t alignment_of(const void* address) {
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  return number & (~number + 1);
+}
+
+bool adds_bias(const Operation& operation) { return (operation.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+// What the epilogue does beside adding a bias.
+std::uint32_t activation_of(const Operation& operation) {
+  return operation.epilogue & ~static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS);
+}
+bool keeps_operand(const Operation& operation) { return activation_of(operation) == CUBLASLT_EPILOGUE_GELU_AUX; }
+
+// As the manual says of each attribute.
+bool fits(const Operation& operation, const Layout& made) {
+  const std::uint32_t activation = activation_of(operation);
+  const bool is_known = operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                        operation.epilogue == CUBLASLT_EPILOGUE_BIAS || activation == CUBLASLT_EPILOGUE_RELU ||
+                        activation == CUBLASLT_EPILOGUE_GELU || keeps_operand(operation);
+  const bool has_aux = operation.aux != nullptr && alignment_of(operation.aux) >= 16 &&
+                       operation.aux_leading % 8 == 0 && operation.aux_batch % 8 == 0 &&
+                       operation.aux_leading >= static_cast<std::int64_t>(made.rows);
+  return is_known && adds_bias(operation) == (operation.bias != nullptr) &&
+         (keeps_operand(operation) ? has_aux : operation.aux == nullptr);
+}
+
+double activated(const Operation& operation, double sum) {
+  const std::uint32_t activation = activation_of(operation);
+  if (activation == CUBLASLT_EPILOGUE_RELU) return value_of(Function::relu, &sum, 0.0);
+  const bool is_gelu = activation == CUBLASLT_EPILOGUE_GELU || keeps_operand(operation);
+  return is_gelu ? value_of(Function::tanh_gelu, &sum, 0.0) : sum;
+}
+
 }  // namespace
 
 extern "C" {
@@ -86,6 +123,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t made, cublasL
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) return set(operation.a, from, bytes);
   if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) return set(operation.epilogue, from, bytes);
   if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return set(operation.bias, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) return set(operation.aux, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) return set(operation.aux_leading, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE) return set(operation.aux_batch, from, bytes);
   return attribute == CUBLASLT_MATMUL_DESC_TRANSB ? set(operation.b, from, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -128,9 +168,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   results[0].algo.data[0] = kChosen;
   for (int i = 0; i < 4; ++i) results[0].algo.data[i + 1] = preference.alignments[i];
   const auto& operation = of<Operation>(described);
-  const auto bias = reinterpret_cast<std::uintptr_t>(operation.bias);
-  if ((operation.epilogue == CUBLASLT_EPILOGUE_BIAS) != (bias != 0)) return CUBLAS_STATUS_INVALID_VALUE;
-  results[0].algo.data[5] = bias & (~bias + 1);  // the alignment that may be counted on
+  if (!fits(operation, of<Layout>(d))) return CUBLAS_STATUS_INVALID_VALUE;
+  results[0].algo.data[5] = alignment_of(operation.bias);  // those that may be counted on
+  results[0].algo.data[6] = alignment_of(operation.aux);
+  results[0].algo.data[7] = operation.epilogue;
   results[0].workspaceSize = kWorkspace;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
@@ -157,8 +198,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
     if (reinterpret_cast<std::uintptr_t>(addresses[i]) % algorithm->data[i + 1] != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const bool adds_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
-  if (adds_bias && reinterpret_cast<std::uintptr_t>(operation.bias) % algorithm->data[5] != 0)
+  if (!fits(operation, made) || operation.epilogue != algorithm->data[7] ||
+      alignment_of(operation.bias) < algorithm->data[5] || alignment_of(operation.aux) < algorithm->data[6])
     return CUBLAS_STATUS_INVALID_VALUE;
   std::memset(workspace, 0xff, workspace_bytes);
   for (int batch = 0; batch < made.batches; ++batch) {
@@ -170,10 +211,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t described, 
         sum *= static_cast<double>(*static_cast<const float*>(alpha));
         const float scale = *static_cast<const float*>(beta);
         if (scale != 0) sum += static_cast<double>(scale) * at(c, added, false, batch, row, column);
-        if (adds_bias) sum += load(operation.bias, element_of(made), static_cast<std::int64_t>(row));
-        const std::int64_t place =
-            batch * made.batch + static_cast<std::int64_t>(row) + static_cast<std::int64_t>(column) * made.leading;
-        store(d, element_of(made), place, sum);
+        if (adds_bias(operation)) sum += load(operation.bias, element_of(made), static_cast<std::int64_t>(row));
+        const auto place = [&](std::int64_t stride, std::int64_t leading) {
+          return batch * stride + static_cast<std::int64_t>(row) + static_cast<std::int64_t>(column) * leading;
+        };
+        if (keeps_operand(operation))
+          store(operation.aux, element_of(made), place(operation.aux_batch, operation.aux_leading), sum);
+        store(d, element_of(made), place(made.batch, made.leading), activated(operation, sum));
       }
     }
   }

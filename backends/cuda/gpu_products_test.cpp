@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,23 +87,32 @@ class GpuProducts : public testing::Test {
   Stream stream_;
 };
 
-// Of all kinds of places, of which the library must know most.
+// Of all kinds of places, of which the library must know most, and some with each activation.
 TEST_F(GpuProducts, AreThoseOfTheHost) {
-  constexpr int kProducts = 200;
+  constexpr int kProducts = 400;
   ProductDrawer drawer(5);
-  int planned = 0;
+  int plain = 0, planned = 0;  // of those without an activation
+  std::set<Activation> activations;
   for (int i = 0; i < kProducts; ++i) {
     DrawnProduct drawn = drawer.draw(i % 10 == 0 ? 300 : 40, kWorkspace);
     if (i % 3 != 0) drawn.halve(i % 3 == 1 ? DType::bfloat16 : DType::float32);
+    if (i == 0) {  // which any library must have
+      drawn.shape.activation = Activation::none;
+      drawn.shape.keeps = false;
+    }
     const std::vector<std::byte> block = drawn.filled(drawer.numbers(drawn.workspace));
     bool found = false;
     SCOPED_TRACE(to_string(drawn));
     compare(drawn, block, found);
     if (testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > 10) return;
     if (i == 0 && !found) GTEST_SKIP() << "no cuBLASLt, or no algorithm for the first product";
-    planned += found ? 1 : 0;
+    const bool is_plain = drawn.shape.activation == Activation::none;
+    plain += is_plain ? 1 : 0;
+    planned += is_plain && found ? 1 : 0;
+    if (found) activations.insert(drawn.shape.activation);
   }
-  EXPECT_GE(planned, kProducts * 9 / 10);
+  EXPECT_GE(planned, plain * 9 / 10);
+  EXPECT_EQ(activations.size(), 3U);
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ View view_of(const std::byte* data, DType dtype, const MatrixPlace& place) {
   return view;
 }
 
+Function kernel_function_of(Activation activation) {
+  return activation == Activation::relu   ? Function::relu
+         : activation == Activation::gelu ? Function::tanh_gelu
+                                          : Function::identity;
+}
+
 // From the first element of the first batch to the last one of the last.
 Range range_of(const View& view, std::int64_t batches, std::int64_t rows, std::int64_t columns) {
   const std::int64_t last = (batches - 1) * view.strides[0] + (rows - 1) * view.strides[ProductArguments::kRow] +
@@ -57,6 +63,12 @@ Launch launch_of(const Product& product) {
     arguments.beta = 1;
     arguments.addend = view_of(product.bias, shape.made, {false, 0, 0, shape.bias});
     launch.reads.push_back(range_of(arguments.addend, 1, 1, shape.n));
+  }
+  arguments.activation = kernel_function_of(shape.activation);
+  if (shape.keeps) {
+    arguments.keeps = true;
+    arguments.aux = view_of(product.aux, shape.made, shape.aux);
+    launch.writes.push_back(range_of(arguments.aux, shape.batches, shape.m, shape.n));
   }
   std::memcpy(launch.arguments.data(), &arguments, sizeof arguments);
   return launch;

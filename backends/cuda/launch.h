@@ -1,6 +1,7 @@
 // A kernel's run, and the memory that it touches.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,15 @@ struct Range {
   const std::byte* begin = nullptr;
   std::size_t bytes = 0;
 };
+
+// Whether there is a byte of both.
+inline bool overlap(const std::vector<Range>& some, const std::vector<Range>& others) {
+  return std::ranges::any_of(some, [&](const Range& a) {
+    return std::ranges::any_of(others, [&](const Range& b) {
+      return a.bytes > 0 && b.bytes > 0 && a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
+    });
+  });
+}
 
 // A kernel's run over the indices 0 .. count-1. What it reads and writes is said for whoever proves that nothing races;
 // a GPU is not told.

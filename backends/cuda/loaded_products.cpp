@@ -14,6 +14,18 @@ constexpr std::uint64_t kWorkspaceLimit = std::uint64_t{32} << 20U;
 
 int type_of(DType dtype) { return dtype == DType::bfloat16 ? cublaslt::kBFloat16 : cublaslt::kFloat; }
 
+// 0: there is none.
+std::uint32_t epilogue_of(const ColumnProduct& product) {
+  std::uint32_t epilogue = product.bias != 0 ? cublaslt::kAddsBias : 0;
+  if (product.activation == Activation::relu) epilogue |= cublaslt::kRelu;
+  if (product.activation == Activation::gelu) epilogue |= product.keeps ? cublaslt::kGeluAux : cublaslt::kGelu;
+  return epilogue;
+}
+
+const std::byte* address_aligned_to(std::int32_t bytes) {
+  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(bytes));
+}
+
 }  // namespace
 
 LoadedProducts::LoadedProducts(bool tf32, std::initializer_list<const char*> names)
@@ -66,7 +78,10 @@ Code LoadedProducts::make(Device& device, const ProductShape& shape, Planned& pl
   Code code = describe(product, planned, entry);
   if (code == 0) code = choose(device.handle, product, planned, entry);
   if (code == 0) return 0;
-  const bool none = entry == EntryPoint::choose_algorithm && code == cublaslt::kNotSupported;
+  // An activation can be left to a kernel of its own: that the library calls it invalid is no reason to stop.
+  const bool is_refused =
+      code == cublaslt::kNotSupported || (code == cublaslt::kInvalidValue && product.activation != Activation::none);
+  const bool none = entry == EntryPoint::choose_algorithm && is_refused;
   EntryPoint failed = entry;
   const Code forgotten = forget(planned, failed);
   planned = {};
@@ -86,17 +101,7 @@ Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, En
             said(entry, EntryPoint::product_set, set_operation_(planned.operation, attribute, &value, sizeof value)))
       return code;
   }
-  if (product.bias != 0) {
-    const std::uint32_t epilogue = cublaslt::kAddsBias;
-    if (const Code code = said(entry, EntryPoint::product_set,
-                               set_operation_(planned.operation, cublaslt::kEpilogue, &epilogue, sizeof epilogue)))
-      return code;
-    // An address that is aligned as the bias will be: the choice of an algorithm asks for no more of it.
-    const auto address = static_cast<std::uintptr_t>(product.bias);
-    if (const Code code =
-            said(entry, EntryPoint::product_set, set_bias(planned, reinterpret_cast<const std::byte*>(address))))
-      return code;
-  }
+  if (const Code code = describe_epilogue(product, planned, entry)) return code;
   for (const auto& [layout, dtype, made] :
        {std::tuple(&product.a, product.factors, &planned.a), std::tuple(&product.b, product.factors, &planned.b),
         std::tuple(&product.c, product.made, &planned.c), std::tuple(&product.d, product.made, &planned.d)}) {
@@ -105,9 +110,28 @@ Code LoadedProducts::describe(const ColumnProduct& product, Planned& planned, En
   return 0;
 }
 
-Code LoadedProducts::set_bias(const Planned& planned, const std::byte* bias) {
-  const void* address = bias;
-  return set_operation_(planned.operation, cublaslt::kBias, &address, sizeof address);
+// The type of aux is not set: it is the result's then.
+Code LoadedProducts::describe_epilogue(const ColumnProduct& product, const Planned& planned, EntryPoint& entry) {
+  const std::uint32_t epilogue = epilogue_of(product);
+  if (epilogue == 0) return 0;
+  Code code = set_operation_(planned.operation, cublaslt::kEpilogue, &epilogue, sizeof epilogue);
+  for (const auto& [attribute, elements] : {std::pair(cublaslt::kAuxLeading, product.aux.leading),
+                                            std::pair(cublaslt::kAuxBatchStride, product.aux.batch)}) {
+    if (code == 0 && product.keeps) code = set_operation_(planned.operation, attribute, &elements, sizeof elements);
+  }
+  // Addresses that are aligned as those of the product will be: the choice of an algorithm asks for no more of them.
+  if (code == 0)
+    code = set_addresses(planned, address_aligned_to(product.bias),
+                         address_aligned_to(product.keeps ? product.aux.alignment : 0));
+  return said(entry, EntryPoint::product_set, code);
+}
+
+Code LoadedProducts::set_addresses(const Planned& planned, const std::byte* bias, const std::byte* aux) {
+  for (const auto& [attribute, address] : {std::pair(cublaslt::kBias, bias), std::pair(cublaslt::kAux, aux)}) {
+    const Code code = address != nullptr ? set_operation_(planned.operation, attribute, &address, sizeof address) : 0;
+    if (code != 0) return code;
+  }
+  return 0;
 }
 
 Code LoadedProducts::describe(const ColumnLayout& layout, int type, std::int32_t batches, void*& made,
@@ -162,16 +186,15 @@ Code LoadedProducts::prefer(void* preference, const ColumnProduct& product, Entr
 
 // Without the addend beta is 0, and nothing of C is read.
 Code LoadedProducts::run(int device, const Product& product, void* stream) {
-  constexpr Code kInvalidValue = 7;  // CUBLAS_STATUS_INVALID_VALUE
-  // Held until the call is made: a bias' address is a part of what is planned.
+  // Held until the call is made: the addresses of bias and aux are a part of what is planned.
   const std::lock_guard lock(mutex_);
   const Device& of = devices_[device];
   const auto found = of.plans.find(product.shape);
-  if (found == of.plans.end() || found->second.operation == nullptr) return kInvalidValue;
+  if (found == of.plans.end() || found->second.operation == nullptr) return cublaslt::kInvalidValue;
   const Planned& planned = found->second;
-  if (product.shape.bias != 0) {
-    if (const Code code = set_bias(planned, product.bias)) return code;
-  }
+  if (const Code code = set_addresses(planned, product.shape.bias != 0 ? product.bias : nullptr,
+                                      product.shape.keeps ? product.aux : nullptr))
+    return code;
   const float beta = product.shape.adds ? product.beta : 0;
   const std::byte* addend = product.shape.adds ? product.addend : product.result;
   return multiply_(of.handle, planned.operation, &product.alpha, product.b, planned.a, product.a, planned.b, &beta,

@@ -39,7 +39,9 @@ class LoadedProducts {
   Code make(Device& device, const ProductShape& shape, Planned& planned, EntryPoint& entry);
   Code describe(const ColumnProduct& product, Planned& planned, EntryPoint& entry);
   Code describe(const ColumnLayout& layout, int type, std::int32_t batches, void*& made, EntryPoint& entry);
-  Code set_bias(const Planned& planned, const std::byte* bias);
+  Code describe_epilogue(const ColumnProduct& product, const Planned& planned, EntryPoint& entry);
+  // Null: there is none.
+  Code set_addresses(const Planned& planned, const std::byte* bias, const std::byte* aux);
   Code choose(void* handle, const ColumnProduct& product, Planned& planned, EntryPoint& entry);
   Code prefer(void* preference, const ColumnProduct& product, EntryPoint& entry);
   Code forget(Planned& planned, EntryPoint& entry);

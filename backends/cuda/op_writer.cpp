@@ -4,7 +4,7 @@
 
 namespace meshwright::cuda {
 
-std::byte* OpWriter::workspace(std::size_t bytes) {
+std::byte* workspace_in(const std::function<std::byte*(std::size_t)>& scratch, std::size_t bytes) {
   constexpr std::size_t kAlignment = 256;
   if (bytes == 0) return nullptr;
   std::byte* memory = scratch(bytes + kAlignment - 1);

@@ -33,6 +33,9 @@ struct LibraryPlans {
   PlanDnn dnn;
 };
 
+// As products want it: at a multiple of 256 bytes of memory that `scratch` gives. Null for 0 bytes.
+std::byte* workspace_in(const std::function<std::byte*(std::size_t)>& scratch, std::size_t bytes);
+
 class OpWriter {
  public:
   // `scratch`: gives memory that is the instruction's own. `plans` outlives this. Results lie row by row.
@@ -63,8 +66,7 @@ class OpWriter {
   }
 
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
-  // As products want it: at a multiple of 256 bytes. Null for 0 bytes.
-  std::byte* workspace(std::size_t bytes);
+  std::byte* workspace(std::size_t bytes) { return workspace_in(scratch_, bytes); }
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
   // Each of these operands that the call has, row by row as a view, and what is read for it.

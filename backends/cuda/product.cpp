@@ -20,7 +20,10 @@ std::string to_string(const ProductShape& shape) {
     return std::to_string(rows) + "×" + std::to_string(columns);
   };
   return (shape.batches > 1 ? std::to_string(shape.batches) + " of " : "") + by(shape.m, shape.k) + "·" +
-         by(shape.k, shape.n) + (shape.factors == DType::float32 ? "" : " in " + std::string(name(shape.factors)));
+         by(shape.k, shape.n) + (shape.factors == DType::float32 ? "" : " in " + std::string(name(shape.factors))) +
+         (shape.activation == Activation::relu   ? " with ReLU"
+          : shape.activation == Activation::gelu ? " with GELU"
+                                                 : "");
 }
 
 ColumnProduct by_columns(const ProductShape& shape) {
@@ -34,7 +37,10 @@ ColumnProduct by_columns(const ProductShape& shape) {
           result,
           shape.bias,
           shape.factors,
-          shape.made};
+          shape.made,
+          shape.activation,
+          shape.keeps,
+          shape.keeps ? layout_of(shape.aux, shape.m, shape.n) : ColumnLayout()};
 }
 
 }  // namespace meshwright::cuda

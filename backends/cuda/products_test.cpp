@@ -27,6 +27,13 @@ std::size_t at(const MatrixPlace& place, std::int64_t batch, std::int64_t row, s
   return static_cast<std::size_t>(batch * place.batch + first * place.leading + second);
 }
 
+// As PyTorch documents them; GELU with approximate='tanh'.
+double activation_of_sum(Activation activation, double x) {
+  if (activation == Activation::relu) return std::max(x, 0.0);
+  if (activation == Activation::none) return x;
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * std::pow(x, 3))));
+}
+
 std::vector<float> multiplied(const DrawnProduct& drawn, const std::vector<float>& block) {
   std::vector<float> made = block;
   const ProductShape& shape = drawn.shape;
@@ -42,15 +49,17 @@ std::vector<float> multiplied(const DrawnProduct& drawn, const std::vector<float
           sum += static_cast<double>(drawn.beta) *
                  static_cast<double>(block[drawn.addend + at(shape.addend, batch, i, j)]);
         if (shape.bias != 0) sum += static_cast<double>(block[drawn.bias + static_cast<std::size_t>(j)]);
-        made[drawn.result + at(shape.result, batch, i, j)] = static_cast<float>(sum);
+        if (shape.keeps) made[drawn.aux + at(shape.aux, batch, i, j)] = static_cast<float>(sum);
+        made[drawn.result + at(shape.result, batch, i, j)] =
+            static_cast<float>(activation_of_sum(shape.activation, sum));
       }
     }
   }
   return made;
 }
 
-// As the documentation of cublasLtMatmul says: op(A) is m×k, op(B) k×n, C and D are m×n, and element (row, column) of a
-// matrix is at row + column · leading.
+// As the documentation of cublasLtMatmul says: op(A) is m×k, op(B) k×n, C, D and aux are m×n, and element (row, column)
+// of a matrix is at row + column · leading.
 std::vector<float> multiplied_by_columns(const DrawnProduct& drawn, const std::vector<float>& block) {
   const ColumnProduct product = by_columns(drawn.shape);
   const auto get = [&](std::size_t first, const ColumnLayout& layout, bool exchanges, std::int32_t batch,
@@ -80,7 +89,9 @@ std::vector<float> multiplied_by_columns(const DrawnProduct& drawn, const std::v
           sum += static_cast<double>(drawn.beta) *
                  static_cast<double>(block[get(drawn.addend, product.c, false, batch, row, column)]);
         if (product.bias != 0) sum += static_cast<double>(block[drawn.bias + row]);
-        made[get(drawn.result, product.d, false, batch, row, column)] = static_cast<float>(sum);
+        if (product.keeps) made[get(drawn.aux, product.aux, false, batch, row, column)] = static_cast<float>(sum);
+        made[get(drawn.result, product.d, false, batch, row, column)] =
+            static_cast<float>(activation_of_sum(product.activation, sum));
       }
     }
   }

@@ -15,7 +15,7 @@ namespace meshwright::cuda {
 // Where the numbers of a product lie in the block; the shape's places fit.
 struct DrawnProduct {
   ProductShape shape;
-  std::size_t a = 0, b = 0, addend = 0, bias = 0, result = 0, workspace = 0, floats = 0;  // in floats
+  std::size_t a = 0, b = 0, addend = 0, bias = 0, result = 0, aux = 0, workspace = 0, floats = 0;  // in floats
   float alpha = 1, beta = 1;
 
   // `block`: floats, and behind them, where a type is bfloat16, as many of those.
@@ -32,6 +32,7 @@ struct DrawnProduct {
             at(addend, shape.made),
             at(bias, shape.made),
             at(result, shape.made),
+            at(aux, shape.made),
             alpha,
             beta,
             room,
@@ -59,7 +60,8 @@ struct DrawnProduct {
     return numbers;
   }
 
-  // Of a number that is not less than 1, by how its sum is rounded: two sums that hardly differ may be neighbours in bfloat16.
+  // Of a number that is not less than 1, by how its sum is rounded: two sums that hardly differ may be neighbours in
+  // bfloat16.
   [[nodiscard]] float tolerance() const { return shape.made == DType::bfloat16 ? 0x1p-7F : 1e-5F; }
 
   // The same product of bfloat16 factors.
@@ -83,7 +85,8 @@ inline std::string to_string(const DrawnProduct& drawn) {
   const ProductShape& shape = drawn.shape;
   return to_string(shape) + place("a", shape.a) + place("b", shape.b) + place("result", shape.result) +
          (shape.adds ? place("addend", shape.addend) : "") +
-         (shape.bias != 0 ? "; bias aligned to " + std::to_string(shape.bias) : "");
+         (shape.bias != 0 ? "; bias aligned to " + std::to_string(shape.bias) : "") +
+         (shape.keeps ? place("aux", shape.aux) : "");
 }
 
 class ProductDrawer {
@@ -115,6 +118,10 @@ class ProductDrawer {
       made.bias = place(row, 1, shape.n, false, 1, false, made.floats);
       shape.bias = row.alignment;
     }
+    constexpr Activation kActivations[] = {Activation::none, Activation::none, Activation::relu, Activation::gelu};
+    shape.activation = kActivations[below(4)];
+    const bool adds_in_place = shape.adds && made.addend == made.result;
+    if (shape.activation == Activation::gelu && !adds_in_place && below(3) != 0) draw_aux(made);
     made.workspace = (made.floats + 63) / 64 * 64;
     made.floats = (made.workspace + (workspace_bytes + 256) / sizeof(float) + 63) / 64 * 64;
     made.alpha = below(2) == 0 ? 1.0F : 0.5F;
@@ -129,6 +136,17 @@ class ProductDrawer {
   }
 
  private:
+  // As cuBLASLt wants it: in bfloat16, too, it begins at a multiple of 16 bytes.
+  void draw_aux(DrawnProduct& made) {
+    ProductShape& shape = made.shape;
+    shape.keeps = true;
+    shape.aux.leading = (shape.n + 7) / 8 * 8 + 8 * below(2);
+    shape.aux.batch = shape.batches > 1 ? shape.m * shape.aux.leading + 8 * below(2) : 0;
+    made.aux = (made.floats + 7) / 8 * 8;
+    made.floats =
+        made.aux + static_cast<std::size_t>((shape.batches - 1) * shape.aux.batch + shape.m * shape.aux.leading);
+  }
+
   // Takes room for an operand, with gaps between rows and batches, and says where it begins: at any float, half of the
   // time.
   std::size_t place(MatrixPlace& place, std::int64_t rows, std::int64_t columns, bool is_transposed,

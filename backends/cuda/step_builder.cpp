@@ -45,11 +45,13 @@ Result<RankStep> StepBuilder::build() {
   made_.constants.emplace_back(made_.fault_words, std::vector<std::byte>(steps_.size() * sizeof(std::int32_t)));
   made_.block.constant_bytes += aligned(made_.constants.back().second.size());
   made_.commands.resize(steps_.size());
+  scratch_behind_.resize(steps_.size(), 0);
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (Status status = build_instruction(i); !status)
       return add_context(describe(program_, steps_[i]), status.error());
   }
   stream_ = kCompute;
+  if (Status status = fuse_kept_activations(); !status) return status.error();
   for (const ProgramOutput& output : program_.outputs) {
     if (Status status = hand_out(output.value, output.microbatch, made_); !status) return status.error();
   }
@@ -218,6 +220,7 @@ Status StepBuilder::build_instruction(std::size_t step) {
     return bad_input("the program is not finished; run all passes before it");
   };
   if (Status status = act(); !status) return status;
+  scratch_behind_[step] = scratch_used_;
   if (is_aside)
     end_aside(instruction);
   else if (!commands_->empty())
@@ -337,8 +340,10 @@ Status StepBuilder::drop(const Instruction& instruction) {
     const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
     if (storage.use_count() > 1) continue;
     count(-storage->type.bytes());
-    if (storage->reads == 1 && chain_ != nullptr)
-      keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
+    if (storage->reads != 1 || chain_ == nullptr) continue;
+    keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
+    const auto chained = static_cast<std::size_t>(chain_ - made_.commands.data());
+    if (Status status = fuse_activation(chained, storage->data); !status) return status;
   }
   return Done{};
 }

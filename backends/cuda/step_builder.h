@@ -79,6 +79,8 @@ class StepBuilder {
   Status update(const Instruction& instruction);
   Status take_over(const Instruction& instruction);
   Status drop(const Instruction& instruction);
+  Status fuse_activation(std::size_t step, const std::byte* unread);
+  Status fuse_kept_activations();
   Status hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made);
   Status close(RankStep& made);
 
@@ -148,6 +150,7 @@ class StepBuilder {
   std::optional<std::size_t>
       waited_for_;  // the last event of the communication stream that the compute stream waits for
   std::size_t scratch_used_ = 0, scratch_most_[2] = {0, 0};
+  std::vector<std::size_t> scratch_behind_;  // by step: how much scratch its instruction uses
   std::int64_t held_bytes_ = 0;
   std::vector<std::size_t> slot_bytes_;
   std::map<std::size_t, std::size_t> sent_;  // by slot: the event behind what was sent from there last

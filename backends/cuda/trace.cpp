@@ -21,14 +21,6 @@ struct Traced {
   Clock before;
 };
 
-bool overlap(const std::vector<Range>& some, const std::vector<Range>& others) {
-  return std::ranges::any_of(some, [&](const Range& a) {
-    return std::ranges::any_of(others, [&](const Range& b) {
-      return a.bytes > 0 && b.bytes > 0 && a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
-    });
-  });
-}
-
 bool conflict(const TraceEntry& a, const TraceEntry& b) {
   return overlap(a.writes, b.writes) || overlap(a.writes, b.reads) || overlap(a.reads, b.writes);
 }
