@@ -303,6 +303,9 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.repeat_interleave.self_int",
                                             "aten.glu",
                                             "aten.glu_backward",
+                                            "aten.mv",
+                                            "aten.dot",
+                                            "aten.outer",
                                             "meshwright.cross_entropy_combine_backward"};
 
 // What ranks execute in the place of an op, which no family's own cases hold.

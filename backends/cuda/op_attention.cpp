@@ -88,7 +88,7 @@ class AttentionWriter {
     sum.from = *from;
     std::ranges::copy(reduced_strides, sum.reduced_strides);
     sum.result = *target;
-    writer_.launch(KernelId::reduce, sum, result.type.elements(), {slopes.range()}, {result.range()});
+    reduce_rows(writer_, sum, result.type.elements(), slopes.range(), result.range());
     return Done{};
   }
 

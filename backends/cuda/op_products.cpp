@@ -152,6 +152,16 @@ Status write_added_product(OpWriter& writer) {
                         writer.call.node.number("alpha", 1), writer.call.node.number("beta", 1)});
 }
 
+// A column times a row.
+Status write_outer(OpWriter& writer) {
+  Factors factors{writer.operands[0], writer.operands[1]};
+  factors.a.type.shape.push_back(1);
+  factors.a.strides.push_back(1);
+  factors.b.type.shape.insert(factors.b.type.shape.begin(), 1);
+  factors.b.strides.insert(factors.b.strides.begin(), factors.b.type.shape.back());
+  return write(writer, factors);
+}
+
 Status write_linear(OpWriter& writer) {
   return write(writer, {*writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias")});
 }
@@ -159,7 +169,9 @@ Status write_linear(OpWriter& writer) {
 }  // namespace
 
 WriteOp product_op(std::string_view op) {
-  if (op == "aten.mm" || op == "aten.bmm" || op == "aten.matmul") return write_product;
+  if (op == "aten.mm" || op == "aten.bmm" || op == "aten.matmul" || op == "aten.mv" || op == "aten.dot")
+    return write_product;
+  if (op == "aten.outer") return write_outer;
   if (op == "aten.addmm" || op == "aten.baddbmm") return write_added_product;
   return op == "aten.linear" ? write_linear : nullptr;
 }
