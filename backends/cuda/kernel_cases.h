@@ -306,6 +306,8 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.mv",
                                             "aten.dot",
                                             "aten.outer",
+                                            "aten.einsum",
+                                            "aten.meshgrid",
                                             "meshwright.cross_entropy_combine_backward"};
 
 // What ranks execute in the place of an op, which no family's own cases hold.

@@ -80,6 +80,19 @@ Status write_join(OpWriter& writer) {
   return join(writer, parts, dim, result);
 }
 
+// Each operand along a dimension of its own, the same along all others; "xy" turns the first two round.
+Status write_grid(OpWriter& writer) {
+  const bool turned = writer.call.node.text("indexing", "ij") == "xy" && writer.operands.size() > 1;
+  for (std::size_t i = 0; i < writer.operands.size(); ++i) {
+    const std::size_t dim = turned && i < 2 ? 1 - i : i;
+    const Seen &from = writer.operands[i], &result = writer.results[i];
+    Seen spread{{from.type.dtype, result.type.shape}, from.data, std::vector<std::int64_t>(result.strides.size(), 0)};
+    if (!from.strides.empty()) spread.strides[dim] = from.strides[0];
+    if (Status status = writer.copy(spread, result); !status) return status;
+  }
+  return Done{};
+}
+
 // So many copies along each dimension, of which there may be more than the tensor has.
 Status write_repeat(OpWriter& writer) {
   const std::vector<std::int64_t> repeats =
@@ -364,6 +377,7 @@ WriteOp movement_op(std::string_view op) {
   if (op == "aten.repeat" || op == "aten.tile") return write_repeat;
   if (op == "aten.repeat_interleave.self_int") return write_interleave;
   if (op == "aten.glu" || op == "aten.glu_backward") return write_gated;
+  if (op == "aten.meshgrid" || op == "aten.meshgrid.indexing") return write_grid;
   if (op == "aten.flip") return write_flip;
   if (op == "aten.tril" || op == "aten.triu") return write_triangle;
   return std::ranges::find(kJoins, op) != std::end(kJoins) ? write_join : nullptr;

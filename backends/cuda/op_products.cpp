@@ -91,23 +91,23 @@ Result<ProductArguments> arguments_of(const Factors& factors, const Seen& result
 }
 
 // The factors as a library takes them; nothing: it does not, or has no algorithm.
-Result<std::optional<LibraryProduct>> for_library(const OpWriter& writer, const Factors& factors) {
-  const Result<ProductArguments> arguments = arguments_of(factors, writer.results[0]);
+Result<std::optional<LibraryProduct>> for_library(const OpWriter& writer, const Factors& factors, const Seen& result) {
+  const Result<ProductArguments> arguments = arguments_of(factors, result);
   if (!arguments) return arguments.error();
   return plan_product(writer, *arguments);
 }
 
 // False: no library computes it. Factors that lie otherwise are copied first, where that is all that is missing.
-Result<bool> multiply_by_library(OpWriter& writer, Factors factors) {
+Result<bool> multiply_by_library(OpWriter& writer, Factors factors, const Seen& result) {
   if (!writer.plan_product) return false;
-  Result<std::optional<LibraryProduct>> made = for_library(writer, factors);
+  Result<std::optional<LibraryProduct>> made = for_library(writer, factors, result);
   if (!made) return made.error();
   if (!*made && !(factors.a.is_contiguous() && factors.b.is_contiguous())) {
     Factors copied = factors;
     for (Seen* factor : {&copied.a, &copied.b}) {
       if (!factor->is_contiguous()) *factor = seen_at(nullptr, factor->type);
     }
-    made = for_library(writer, copied);
+    made = for_library(writer, copied, result);
     if (!made) return made.error();
     if (!*made) return false;
     for (Seen* factor : {&factors.a, &factors.b}) {
@@ -115,13 +115,12 @@ Result<bool> multiply_by_library(OpWriter& writer, Factors factors) {
       if (!rows) return rows.error();
       *factor = std::move(*rows);
     }
-    made = for_library(writer, factors);
+    made = for_library(writer, factors, result);
     if (!made) return made.error();
   }
   if (!*made) return false;
   LibraryProduct& taken = **made;
   if (taken.copies_addend) {
-    const Seen& result = writer.results[0];
     const Seen addend{{factors.addend->type.dtype, result.type.shape},
                       factors.addend->data,
                       broadcast_strides(*factors.addend, result.type.shape)};
@@ -132,11 +131,10 @@ Result<bool> multiply_by_library(OpWriter& writer, Factors factors) {
   return true;
 }
 
-Status write(OpWriter& writer, const Factors& factors) {
-  const Result<bool> is_written = multiply_by_library(writer, factors);
+Status write(OpWriter& writer, const Factors& factors, const Seen& result) {
+  const Result<bool> is_written = multiply_by_library(writer, factors, result);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};
-  const Seen& result = writer.results[0];
   const Result<ProductArguments> arguments = arguments_of(factors, result);
   if (!arguments) return arguments.error();
   std::vector<Range> reads{factors.a.range(), factors.b.range()};
@@ -145,11 +143,15 @@ Status write(OpWriter& writer, const Factors& factors) {
   return Done{};
 }
 
-Status write_product(OpWriter& writer) { return write(writer, {writer.operands[0], writer.operands[1]}); }
+Status write_product(OpWriter& writer) {
+  return write(writer, {writer.operands[0], writer.operands[1]}, writer.results[0]);
+}
 
 Status write_added_product(OpWriter& writer) {
-  return write(writer, {writer.operands[1], writer.operands[2], false, &writer.operands[0],
-                        writer.call.node.number("alpha", 1), writer.call.node.number("beta", 1)});
+  return write(writer,
+               {writer.operands[1], writer.operands[2], false, &writer.operands[0], writer.call.node.number("alpha", 1),
+                writer.call.node.number("beta", 1)},
+               writer.results[0]);
 }
 
 // A column times a row.
@@ -159,14 +161,19 @@ Status write_outer(OpWriter& writer) {
   factors.a.strides.push_back(1);
   factors.b.type.shape.insert(factors.b.type.shape.begin(), 1);
   factors.b.strides.insert(factors.b.strides.begin(), factors.b.type.shape.back());
-  return write(writer, factors);
+  return write(writer, factors, writer.results[0]);
 }
 
 Status write_linear(OpWriter& writer) {
-  return write(writer, {*writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias")});
+  return write(writer, {*writer.operand("input"), *writer.operand("weight"), true, writer.operand("bias")},
+               writer.results[0]);
 }
 
 }  // namespace
+
+Status multiply(OpWriter& writer, const Seen& a, const Seen& b, const Seen& result) {
+  return write(writer, {a, b}, result);
+}
 
 WriteOp product_op(std::string_view op) {
   if (op == "aten.mm" || op == "aten.bmm" || op == "aten.matmul" || op == "aten.mv" || op == "aten.dot")

@@ -121,6 +121,7 @@ WriteOp put_op(std::string_view op);
 WriteOp expert_op(std::string_view op);
 WriteOp expert_exchange_op(std::string_view op);
 WriteOp statistic_op(std::string_view op);
+WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
 
@@ -136,6 +137,8 @@ Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t s
 
 // result = a function of two numbers of each element of `a` and of `b`, which have its shape.
 Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
+// result = a·b, of matrices with batches in front; by a library where one takes it.
+Status multiply(OpWriter& writer, const Seen& a, const Seen& b, const Seen& result);
 // result = a function of an element of each of these, which broadcast, and of the number.
 Status apply(OpWriter& writer, Function function, double number, const std::vector<const Seen*>& operands,
              const Seen& result);

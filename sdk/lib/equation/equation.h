@@ -1,5 +1,5 @@
 // The equation of an einsum, "bhid,bhjd->bhij", as PyTorch reads it: "..." stands for the dimensions that no letter names, and
-// without an arrow the result has the letters that appear once, in alphabetical order. Private to the family.
+// without an arrow the result has the letters that appear once, in alphabetical order.
 #pragma once
 
 #include <string>
