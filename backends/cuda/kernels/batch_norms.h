@@ -1,7 +1,7 @@
 // Batch norm: of an input n c x*, statistics of each channel over n and x*, and what they normalize.
 #pragma once
 
-#include "kernel.h"
+#include "blocks.h"
 
 namespace meshwright::cuda {
 
@@ -34,23 +34,23 @@ MESHWRIGHT_DEVICE double of_channel(const View& view, int64_t channel, double ot
 }
 
 // One index a channel.
-MESHWRIGHT_ROW_KERNEL(batch_norm_mean, BatchNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(batch_norm_mean, BatchNormArguments) {
   double sum = 0;
-  for (int64_t i = lane; i < arguments.batch * arguments.space; i += kLanes)
+  for (int64_t i = thread; i < arguments.batch * arguments.space; i += kThreads)
     sum += load(arguments.input, element_of(arguments, index, i));
-  sum = sum_of_lanes(sum);
-  if (lane == 0) store(arguments.result, index, sum / arguments.count);
+  sum = sum_of_block(sum);
+  if (thread == 0) store(arguments.result, index, sum / arguments.count);
 }
 
-MESHWRIGHT_ROW_KERNEL(batch_norm_variance, BatchNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(batch_norm_variance, BatchNormArguments) {
   const double mean = load(arguments.mean, index);
   double sum = 0;
-  for (int64_t i = lane; i < arguments.batch * arguments.space; i += kLanes) {
+  for (int64_t i = thread; i < arguments.batch * arguments.space; i += kThreads) {
     const double difference = load(arguments.input, element_of(arguments, index, i)) - mean;
     sum += difference * difference;
   }
-  sum = sum_of_lanes(sum);
-  if (lane == 0) store(arguments.result, index, sum / arguments.count);
+  sum = sum_of_block(sum);
+  if (thread == 0) store(arguments.result, index, sum / arguments.count);
 }
 
 // What a training's forward gives besides. The running variance is the unbiased one.
@@ -78,18 +78,18 @@ MESHWRIGHT_KERNEL(batch_norm_apply, BatchNormArguments) {
 }
 
 // One index a channel.
-MESHWRIGHT_ROW_KERNEL(batch_norm_gradient_sums, BatchNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(batch_norm_gradient_sums, BatchNormArguments) {
   const double mean = load(arguments.mean, index), deviation = load(arguments.deviation, index);
   double sum = 0, product = 0;
-  for (int64_t i = lane; i < arguments.batch * arguments.space; i += kLanes) {
+  for (int64_t i = thread; i < arguments.batch * arguments.space; i += kThreads) {
     const int64_t at = element_of(arguments, index, i);
     const double gradient = load(arguments.gradient, at);
     sum += gradient;
     product += gradient * (load(arguments.input, at) - mean) * deviation;
   }
-  sum = sum_of_lanes(sum);
-  product = sum_of_lanes(product);
-  if (lane != 0) return;
+  sum = sum_of_block(sum);
+  product = sum_of_block(product);
+  if (thread != 0) return;
   store(arguments.sum, index, sum);
   store(arguments.product, index, product);
 }

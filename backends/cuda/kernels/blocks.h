@@ -51,6 +51,17 @@ __device__ inline Real sum_of_block(Real own) {
   return sum;
 }
 
+// Each thread gets what thread 0 has.
+template <class Real>
+__device__ inline Real kept_by_block(Real own) {
+  __shared__ Real kept;
+  if (threadIdx.x == 0) kept = own;
+  __syncthreads();
+  const Real all = kept;
+  __syncthreads();
+  return all;
+}
+
 // Thread 0 gets what is left of all of them when `choose` has chosen one of two again and again.
 template <class Item, class Choose>
 __device__ inline Item chosen_of_block(Item own, Choose choose) {
@@ -84,6 +95,10 @@ __device__ inline void sort_block(Item (&items)[kItems], Before before) {
 constexpr int kThreads = 1;
 template <class Real>
 Real sum_of_block(Real own) {
+  return own;
+}
+template <class Real>
+Real kept_by_block(Real own) {
   return own;
 }
 template <class Item, class Choose>

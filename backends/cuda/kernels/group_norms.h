@@ -1,7 +1,7 @@
 // Group norm: of an input n c x*, statistics of each example's groups of channels over these and x*.
 #pragma once
 
-#include "kernel.h"
+#include "blocks.h"
 
 namespace meshwright::cuda {
 
@@ -24,18 +24,18 @@ MESHWRIGHT_DEVICE double normalized(const GroupNormArguments& a, int64_t group, 
   return (load(a.input, index) - load(a.mean, group)) * load(a.deviation, group);
 }
 
-MESHWRIGHT_ROW_KERNEL(group_norm_statistics, GroupNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(group_norm_statistics, GroupNormArguments) {
   const int64_t first = index * arguments.extent;
   const double count = static_cast<double>(arguments.extent);
   double mean = 0, square = 0;
-  for (int64_t i = lane; i < arguments.extent; i += kLanes) mean += load(arguments.input, first + i);
-  mean = sum_of_lanes(mean) / count;
-  for (int64_t i = lane; i < arguments.extent; i += kLanes) {
+  for (int64_t i = thread; i < arguments.extent; i += kThreads) mean += load(arguments.input, first + i);
+  mean = kept_by_block(sum_of_block(mean)) / count;
+  for (int64_t i = thread; i < arguments.extent; i += kThreads) {
     const double number = load(arguments.input, first + i) - mean;
     square += number * number;
   }
-  square = sum_of_lanes(square);
-  if (lane != 0) return;
+  square = sum_of_block(square);
+  if (thread != 0) return;
   store(arguments.mean, index, mean);
   store(arguments.deviation, index, 1 / sqrt(square / count + arguments.epsilon));
 }
@@ -52,34 +52,34 @@ MESHWRIGHT_DEVICE double weighted(const GroupNormArguments& a, int64_t index) {
 }
 
 // With y the normalized input and h = gradient·weight: (h − mean(h) − y·mean(h·y)) / deviation.
-MESHWRIGHT_ROW_KERNEL(group_norm_input_gradient, GroupNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(group_norm_input_gradient, GroupNormArguments) {
   const int64_t first = index * arguments.extent;
   const double count = static_cast<double>(arguments.extent);
   double sum = 0, product = 0;
-  for (int64_t i = first + lane; i < first + arguments.extent; i += kLanes) {
+  for (int64_t i = first + thread; i < first + arguments.extent; i += kThreads) {
     const double h = weighted(arguments, i);
     sum += h;
     product += h * normalized(arguments, index, i);
   }
-  sum = sum_of_lanes(sum) / count;
-  product = sum_of_lanes(product) / count;
-  for (int64_t i = first + lane; i < first + arguments.extent; i += kLanes)
+  sum = kept_by_block(sum_of_block(sum)) / count;
+  product = kept_by_block(sum_of_block(product)) / count;
+  for (int64_t i = first + thread; i < first + arguments.extent; i += kThreads)
     store(
         arguments.result, i,
         (weighted(arguments, i) - sum - normalized(arguments, index, i) * product) * load(arguments.deviation, index));
 }
 
 // One index a channel.
-MESHWRIGHT_ROW_KERNEL(group_norm_channel_gradient, GroupNormArguments) {
+MESHWRIGHT_BLOCK_KERNEL(group_norm_channel_gradient, GroupNormArguments) {
   double sum = 0;
-  for (int64_t i = lane; i < arguments.batch * arguments.space; i += kLanes) {
+  for (int64_t i = thread; i < arguments.batch * arguments.space; i += kThreads) {
     const int64_t example = quotient(i, arguments.space),
                   at = (example * arguments.channels + index) * arguments.space + i - example * arguments.space;
     sum += load(arguments.gradient, at) *
            (arguments.of_weight ? normalized(arguments, quotient(at, arguments.extent), at) : 1);
   }
-  sum = sum_of_lanes(sum);
-  if (lane == 0) store(arguments.result, index, sum);
+  sum = sum_of_block(sum);
+  if (thread == 0) store(arguments.result, index, sum);
 }
 
 }  // namespace meshwright::cuda

@@ -37,21 +37,21 @@ MESHWRIGHT_DEVICE double likelihood_loss(const LikelihoodArguments& a, int64_t p
 }
 
 // One index for all, or, without a reduction, for each position.
-MESHWRIGHT_ROW_KERNEL(likelihood, LikelihoodArguments) {
+MESHWRIGHT_BLOCK_KERNEL(likelihood, LikelihoodArguments) {
   const LikelihoodArguments& a = arguments;
   if (a.reduction == LossReduction::none) {
-    if (lane == 0) store(a.result, index, likelihood_loss(a, index, label_here(a, index)));
+    if (thread == 0) store(a.result, index, likelihood_loss(a, index, label_here(a, index)));
     return;
   }
   double sum = 0, weights = 0;
-  for (int64_t position = lane; position < a.positions; position += kLanes) {
+  for (int64_t position = thread; position < a.positions; position += kThreads) {
     const LabelHere label = label_here(a, position);
     sum += likelihood_loss(a, position, label);
     weights += label.weight;
   }
-  sum = sum_of_lanes(sum);
-  weights = sum_of_lanes(weights);
-  if (lane != 0) return;
+  sum = sum_of_block(sum);
+  weights = sum_of_block(weights);
+  if (thread != 0) return;
   store(a.result, index, a.counts ? weights : a.reduction == LossReduction::mean ? sum / weights : sum);
 }
 

@@ -2,6 +2,7 @@
 // (plugins/ops/loss/loss.h).
 #pragma once
 
+#include "blocks.h"
 #include "lookups.h"
 
 namespace meshwright::cuda {
@@ -121,12 +122,12 @@ MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
 }
 
 // One index for all.
-MESHWRIGHT_ROW_KERNEL(loss_count, LossArguments) {
+MESHWRIGHT_BLOCK_KERNEL(loss_count, LossArguments) {
   double sum = 0;
-  for (int64_t n = lane; n < arguments.positions; n += kLanes)
+  for (int64_t n = thread; n < arguments.positions; n += kThreads)
     sum += load(arguments.terms, 2 * arguments.positions + n);
-  sum = sum_of_lanes(sum);
-  if (lane == 0) store(arguments.count, index, sum);
+  sum = sum_of_block(sum);
+  if (thread == 0) store(arguments.count, index, sum);
 }
 
 MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t position) {
@@ -141,15 +142,15 @@ MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t positio
 }
 
 // One index for all, or, without a reduction, for each position.
-MESHWRIGHT_ROW_KERNEL(loss_combine, LossArguments) {
+MESHWRIGHT_BLOCK_KERNEL(loss_combine, LossArguments) {
   if (arguments.reduction == LossReduction::none) {
-    if (lane == 0) store(arguments.result, index, loss_of(arguments, index));
+    if (thread == 0) store(arguments.result, index, loss_of(arguments, index));
     return;
   }
   double sum = 0;
-  for (int64_t n = lane; n < arguments.positions; n += kLanes) sum += loss_of(arguments, n);
-  sum = sum_of_lanes(sum);
-  if (lane == 0) store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
+  for (int64_t n = thread; n < arguments.positions; n += kThreads) sum += loss_of(arguments, n);
+  sum = sum_of_block(sum);
+  if (thread == 0) store(arguments.result, index, arguments.has_count ? sum / load(arguments.count, 0) : sum);
 }
 
 template <class Type>
