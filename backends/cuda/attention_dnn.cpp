@@ -19,17 +19,12 @@ double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_
 }  // namespace
 
 Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> graph) const {
-  if (!graph) return std::optional<DnnCall>();
-  const Result<std::optional<std::size_t>> bytes = writer_.plan_dnn(*graph);
-  if (!bytes) return bytes.error();
-  if (!*bytes) return std::optional<DnnCall>();
-  DnnCall call;
-  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
-  call.workspace_bytes = **bytes;
-  call.scalars = {{kScale, static_cast<float>(arguments_.scale)}};
+  Result<std::optional<DnnCall>> call = planned_call(writer_, std::move(graph));
+  if (!call || !*call) return call;
+  (*call)->scalars = {{kScale, static_cast<float>(arguments_.scale)}};
   // As cuDNN's engines are asked for it: less infinity would be no number where all of a tile is unseen.
-  if (arguments_.causal) call.scalars.emplace_back(kUnseen, std::numeric_limits<float>::lowest());
-  return std::optional(std::move(call));
+  if (arguments_.causal) (*call)->scalars.emplace_back(kUnseen, std::numeric_limits<float>::lowest());
+  return call;
 }
 
 void AttentionDnn::give_operands(DnnCall& call, std::byte* output, std::byte* statistics) const {

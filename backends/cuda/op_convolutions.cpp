@@ -88,15 +88,12 @@ Result<bool> write_by_library(OpWriter& writer, const Tensors& tensors, const Co
                               Launch kernel) {
   std::optional<DnnGraph> graph;
   if (writer.plan_dnn && kernel.count > 0) graph = convolution_graph(arguments, kernel.kernel);
-  if (!graph) return false;
-  const Result<std::optional<std::size_t>> bytes = writer.plan_dnn(*graph);
-  if (!bytes) return bytes.error();
-  if (!*bytes) return false;
-  DnnCall call;
-  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
+  Result<std::optional<DnnCall>> planned = planned_call(writer, std::move(graph));
+  if (!planned) return planned.error();
+  if (!*planned) return false;
+  DnnCall& call = **planned;
   call.tensors = {
       {kDnnInput, tensors.input.data}, {kDnnWeight, tensors.weight.data}, {kDnnOutput, tensors.output.data}};
-  call.workspace_bytes = **bytes;
   call.workspace = writer.workspace(call.workspace_bytes);
   call.kernels = {std::move(kernel)};
   writer.add(std::move(call));

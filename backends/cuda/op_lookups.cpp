@@ -79,9 +79,9 @@ void launch_pick(OpWriter& writer, PickArguments& arguments, std::vector<Range> 
   writer.launch(KernelId::pick, arguments, result.type.elements(), std::move(reads), std::move(writes));
 }
 
-// Along one dimension, an index for each element of the result.
-Status write_gather(OpWriter& writer) {
-  const Seen &table = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
+// Along one dimension, by an index that has the result's dimensions.
+Status pick_along(OpWriter& writer, const Seen& index) {
+  const Seen &table = writer.operands[0], &result = writer.results[0];
   const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
   PickArguments arguments;
   const Result<Sizes> sizes = sizes_for(result.type.shape);
@@ -105,39 +105,20 @@ Status write_gather(OpWriter& writer) {
   return Done{};
 }
 
-// Along one dimension, a list of positions.
+// An index for each element of the result.
+Status write_gather(OpWriter& writer) { return pick_along(writer, writer.operands[1]); }
+
+// A list of positions, the same along all other dimensions.
 Status write_index_select(OpWriter& writer) {
-  const Seen &table = writer.operands[0], &result = writer.results[0];
-  const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
-  const std::size_t dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
-  const Seen& index = *writer.operand("index");
+  const std::int64_t named = writer.call.node.integer("dim", 0), rank = writer.operands[0].type.rank();
   if (rank == 0) return bad_input("cuda has no kernel for " + writer.call.node.op + " of a number");
-  Seen spread = index;
-  spread.type.shape.assign(result.type.shape.size(), 1);
-  spread.type.shape[dim] = result.type.shape[dim];
+  const auto dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
+  Seen index = *writer.operand("index");
   const std::int64_t step = index.strides.empty() ? 0 : index.strides[0];
-  spread.strides.assign(result.type.shape.size(), 0);
-  spread.strides[dim] = step;
-  PickArguments arguments;
-  const Result<Sizes> sizes = sizes_for(result.type.shape);
-  const Result<View> view = view_for(table, table.strides), indices = view_for(spread, spread.strides),
-                     made = view_for(result, {});
-  if (!sizes) return sizes.error();
-  if (!view) return view.error();
-  if (!indices) return indices.error();
-  if (!made) return made.error();
-  arguments.sizes = *sizes;
-  arguments.table_rank = static_cast<std::int32_t>(rank);
-  arguments.table = *view;
-  arguments.indices[0] = *indices;
-  arguments.result = *made;
-  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
-    arguments.index_of[d] = d == static_cast<std::int32_t>(dim) ? 0 : -1;
-    arguments.dimension_of[d] = d;
-    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
-  }
-  launch_pick(writer, arguments, {table.range(), index.range()});
-  return Done{};
+  index.type.shape = writer.results[0].type.shape;
+  index.strides.assign(index.type.shape.size(), 0);
+  index.strides[dim] = step;
+  return pick_along(writer, index);
 }
 
 Status write_pick(OpWriter& writer) {

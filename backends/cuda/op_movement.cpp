@@ -161,20 +161,27 @@ Status write_gated(OpWriter& writer) {
   return combine(writer, Function::sigmoid_slope, weighed, open, to.gate);
 }
 
-// Along each of these dimensions the last one first: a part of one position each.
-Status write_flip(OpWriter& writer) {
-  const Seen &from = writer.operands[0], &result = writer.results[0];
-  FlipArguments arguments;
+// Where a kernel finds the elements of a tensor, and where those of a result of its shape go.
+template <class Arguments>
+Status set_places(const Seen& from, const Seen& result, Arguments& arguments) {
   const Result<Sizes> sizes = sizes_for(result.type.shape);
   const Result<View> source = view_for(from, from.strides), target = view_for(result, result.strides);
   if (!sizes) return sizes.error();
   if (!source) return source.error();
   if (!target) return target.error();
-  for (const std::int64_t named : writer.call.node.integers("dims"))
-    arguments.is_flipped[named < 0 ? named + from.type.rank() : named] = true;
   arguments.sizes = *sizes;
   arguments.from = *source;
   arguments.to = *target;
+  return Done{};
+}
+
+// Along each of these dimensions the last one first: a part of one position each.
+Status write_flip(OpWriter& writer) {
+  const Seen &from = writer.operands[0], &result = writer.results[0];
+  FlipArguments arguments;
+  if (Status status = set_places(from, result, arguments); !status) return status;
+  for (const std::int64_t named : writer.call.node.integers("dims"))
+    arguments.is_flipped[named < 0 ? named + from.type.rank() : named] = true;
   writer.launch(KernelId::flip, arguments, result.type.elements(), {from.range()}, {result.range()});
   return Done{};
 }
@@ -183,11 +190,7 @@ Status write_triangle(OpWriter& writer) {
   const Node& node = writer.call.node;
   const Seen &from = writer.operands[0], &result = writer.results[0];
   TriangleArguments arguments;
-  const Result<Sizes> sizes = sizes_for(result.type.shape);
-  const Result<View> source = view_for(from, from.strides), target = view_for(result, result.strides);
-  if (!sizes) return sizes.error();
-  if (!source) return source.error();
-  if (!target) return target.error();
+  if (Status status = set_places(from, result, arguments); !status) return status;
   const std::vector<std::int64_t>& shape = result.type.shape;
   const Result<Shard> rows = shard_of(node, "rows", shape[shape.size() - 2]),
                       columns = shard_of(node, "columns", shape.back());
@@ -197,9 +200,6 @@ Status write_triangle(OpWriter& writer) {
   arguments.columns = *columns;
   arguments.upper = node.op == "aten.triu";
   arguments.diagonal = node.integer("diagonal", 0);
-  arguments.sizes = *sizes;
-  arguments.from = *source;
-  arguments.to = *target;
   writer.launch(KernelId::triangle, arguments, result.type.elements(), {from.range()}, {result.range()});
   return Done{};
 }

@@ -84,21 +84,9 @@ std::vector<Range> reads_of(const Norm& norm) {
 
 std::byte* memory_in(const View& view) { return static_cast<std::byte*>(view.data); }
 
-// Nothing: no library takes it.
-Result<std::optional<DnnCall>> planned_norm(const OpWriter& writer, std::optional<DnnGraph> graph) {
-  if (!graph) return std::optional<DnnCall>();
-  const Result<std::optional<std::size_t>> bytes = writer.plan_dnn(*graph);
-  if (!bytes) return bytes.error();
-  if (!*bytes) return std::optional<DnnCall>();
-  DnnCall call;
-  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
-  call.workspace_bytes = **bytes;
-  return std::optional(std::move(call));
-}
-
 Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
   if (!writer.plan_dnn) return false;
-  Result<std::optional<DnnCall>> planned = planned_norm(writer, norm_graph(norm.arguments));
+  Result<std::optional<DnnCall>> planned = planned_call(writer, norm_graph(norm.arguments));
   if (!planned) return planned.error();
   if (!*planned) return false;
   DnnCall& call = **planned;
@@ -141,7 +129,7 @@ Result<bool> write_norm_gradients_by_library(OpWriter& writer, Norm& norm) {
   for (const Seen& result : writer.results) {
     if (result.type.dtype != writer.operand("input")->type.dtype) return false;
   }
-  Result<std::optional<DnnCall>> planned = planned_norm(writer, norm_gradient_graph(arguments));
+  Result<std::optional<DnnCall>> planned = planned_call(writer, norm_gradient_graph(arguments));
   if (!planned) return planned.error();
   if (!*planned) return false;
   DnnCall& call = **planned;

@@ -79,6 +79,17 @@ Status OpWriter::copy(const Seen& from, const Seen& to) {
   return Done{};
 }
 
+Result<std::optional<DnnCall>> planned_call(const OpWriter& writer, std::optional<DnnGraph> graph) {
+  if (!graph) return std::optional<DnnCall>();
+  const Result<std::optional<std::size_t>> bytes = writer.plan_dnn(*graph);
+  if (!bytes) return bytes.error();
+  if (!*bytes) return std::optional<DnnCall>();
+  DnnCall call;
+  call.graph = std::make_shared<const DnnGraph>(std::move(*graph));
+  call.workspace_bytes = **bytes;
+  return std::optional(std::move(call));
+}
+
 WriteOp find_op(std::string_view op) {
   for (const auto find :
        {pointwise_op, movement_op,        product_op,          reduction_op,  norm_op,        lookup_op,

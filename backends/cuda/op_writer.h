@@ -94,6 +94,10 @@ class OpWriter {
   std::vector<Work>& work_;
 };
 
+// A call of cuDNN's, without tensors or a place for its workspace. Nothing: there is no graph, or no library has a plan
+// for it. Errors: the driver's.
+Result<std::optional<DnnCall>> planned_call(const OpWriter& writer, std::optional<DnnGraph> graph);
+
 using WriteOp = Status (*)(OpWriter&);
 
 // Null: there is no kernel for the op.
