@@ -308,6 +308,9 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.outer",
                                             "aten.einsum",
                                             "aten.meshgrid",
+                                            "aten.pad",
+                                            "aten.reflection_pad2d",
+                                            "aten.replication_pad2d",
                                             "meshwright.cross_entropy_combine_backward"};
 
 // What ranks execute in the place of an op, which no family's own cases hold.

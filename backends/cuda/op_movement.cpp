@@ -32,15 +32,6 @@ Status write_views(OpWriter& writer) {
   return Done{};
 }
 
-// The part of a tensor that has this shape and begins at so many elements along each dimension.
-Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape) {
-  std::int64_t at = 0;
-  for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * whole.strides[d];
-  return {{whole.type.dtype, shape},
-          whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())),
-          whole.strides};
-}
-
 std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise) {
   const std::int64_t named = node.integer("dim", otherwise);
   return static_cast<std::size_t>(named < 0 ? named + rank : named);
@@ -229,44 +220,6 @@ Status write_difference(OpWriter& writer) {
   return combine(writer, function, part_of(whole, start, result.type.shape), earlier, result);
 }
 
-// Numbers around a tensor; a negative width takes some of it away.
-Status write_border(OpWriter& writer) {
-  const Node& node = writer.call.node;
-  if (node.text("mode", "constant") != "constant")
-    return bad_input("cuda has a kernel for borders of a constant alone, and the mode is " +
-                     node.text("mode", "constant"));
-  const Seen &from = writer.operands[0], &result = writer.results[0];
-  const std::vector<std::int64_t> widths = node.integers("pad");
-  std::vector<std::int64_t> shape = from.type.shape, source(shape.size(), 0), target(shape.size(), 0);
-  for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
-    const std::size_t d = shape.size() - 1 - i / 2;
-    source[d] = std::max<std::int64_t>(0, -widths[i]);
-    target[d] = std::max<std::int64_t>(0, widths[i]);
-    shape[d] -= source[d] + std::max<std::int64_t>(0, -widths[i + 1]);
-  }
-  if (Status status = fill_with(writer, node.number("value", 0), result); !status) return status;
-  return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
-}
-
-// The gradient of what a border of a constant was put around.
-Status write_border_gradient(OpWriter& writer) {
-  const Node& node = writer.call.node;
-  const std::string mode = node.text("mode", "constant");
-  if (mode != "constant")
-    return bad_input("cuda has a kernel for gradients of borders of a constant alone, and the mode is " + mode);
-  const Seen &from = writer.operands[0], &result = writer.results[0];
-  const std::vector<std::int64_t> widths = node.integers(node.attributes.contains("padding") ? "padding" : "pad");
-  std::vector<std::int64_t> shape = result.type.shape, source(shape.size(), 0), target(shape.size(), 0);
-  for (std::size_t i = 0; i + 1 < widths.size(); i += 2) {
-    const std::size_t d = shape.size() - 1 - i / 2;
-    target[d] = std::max<std::int64_t>(0, -widths[i]);
-    source[d] = std::max<std::int64_t>(0, widths[i]);
-    shape[d] -= target[d] + std::max<std::int64_t>(0, -widths[i + 1]);
-  }
-  if (Status status = fill_with(writer, 0, result); !status) return status;
-  return writer.copy(part_of(from, source, shape), part_of(result, target, shape));
-}
-
 // What moves round along some dimensions: up to two parts along each.
 Status roll(OpWriter& writer, const Seen& from, const Seen& result, std::span<const std::int64_t> distances) {
   std::vector<std::int64_t> source(distances.size(), 0), target = source, shape = from.type.shape;
@@ -366,10 +319,16 @@ constexpr std::string_view kViews[] = {"aten.view",
 
 }  // namespace
 
+Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape) {
+  std::int64_t at = 0;
+  for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * whole.strides[d];
+  return {{whole.type.dtype, shape},
+          whole.data + static_cast<std::ptrdiff_t>(at * static_cast<std::int64_t>(whole.element_bytes())),
+          whole.strides};
+}
+
 WriteOp movement_op(std::string_view op) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return write_views;
-  if (op == "aten.pad" || op == "aten.constant_pad_nd") return write_border;
-  if (op == "meshwright.pad_backward") return write_border_gradient;
   if (op == "aten.roll") return write_roll;
   if (op == "aten.diff") return write_difference;
   if (op == "aten.slice_scatter" || op == "aten.select_scatter") return write_slice_scatter;

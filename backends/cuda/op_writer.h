@@ -125,6 +125,7 @@ WriteOp put_op(std::string_view op);
 WriteOp expert_op(std::string_view op);
 WriteOp expert_exchange_op(std::string_view op);
 WriteOp statistic_op(std::string_view op);
+WriteOp border_op(std::string_view op);
 WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
@@ -141,6 +142,8 @@ Result<Shard> shard_of(const Node& node, const std::string& name, std::int64_t s
 
 // result = a function of two numbers of each element of `a` and of `b`, which have its shape.
 Status combine(OpWriter& writer, Function function, const Seen& a, const Seen& b, const Seen& result);
+// The part of a tensor that has this shape and begins at so many elements along each dimension.
+Seen part_of(const Seen& whole, const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& shape);
 // result = a·b, of matrices with batches in front; by a library where one takes it.
 Status multiply(OpWriter& writer, const Seen& a, const Seen& b, const Seen& result);
 // result = a function of an element of each of these, which broadcast, and of the number.

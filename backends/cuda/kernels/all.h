@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "batch_norms.h"
+#include "borders.h"
 #include "chains.h"
 #include "collectives.h"
 #include "convolutions.h"

@@ -94,6 +94,7 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(product_gradient, ProductGradientArguments),
       MESHWRIGHT_ENTRY(draw, DrawArguments),
       MESHWRIGHT_ENTRY(resample, ResampleArguments),
+      MESHWRIGHT_ENTRY(repeat_border, BorderArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_BLOCK_ENTRY

@@ -90,6 +90,7 @@ enum class KernelId : std::uint8_t {
   product_gradient,
   draw,
   resample,
+  repeat_border,
   gathering,
 };
 
