@@ -47,7 +47,7 @@ Inside inside_of(const Node& node, const TensorType& narrow) {
   return inside;
 }
 
-// Along one dimension after the other, in doubles between them.
+// Along one dimension after the other.
 Status write_repeated(OpWriter& writer, Border border) {
   const Node& node = writer.call.node;
   const Seen& result = writer.results[0];
@@ -61,26 +61,15 @@ Status write_repeated(OpWriter& writer, Border border) {
     a.border = border;
     a.transposed = node.op == kBorderGradient;
     a.before = widths[i];
-    std::vector<std::int64_t> shape = from->type.shape;
-    a.size = a.transposed ? result.type.shape[d] : shape[d];
-    a.padded = a.transposed ? shape[d] : result.type.shape[d];
+    a.size = (a.transposed ? result : *from).type.shape[d];
+    a.padded = (a.transposed ? *from : result).type.shape[d];
     for (std::int64_t position = 0; position < a.padded; ++position) {
       const std::int64_t source = border_source(a, position);
       if (source < 0 || source >= a.size)
         return bad_input("the border of a dimension of " + std::to_string(a.size) + " is wider than what it repeats");
     }
-    for (std::size_t inner = d + 1; inner < rank; ++inner) a.inner *= shape[inner];
-    shape[d] = result.type.shape[d];
-    const TensorType type{DType::float64, shape};
-    const bool is_last = i + 3 >= widths.size();
-    Seen made = is_last ? result : seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
-    const Result<View> source = view_for(*from, {}), target = view_for(made, {});
-    if (!source) return source.error();
-    if (!target) return target.error();
-    a.from = *source;
-    a.result = *target;
-    writer.launch(KernelId::repeat_border, a, made.type.elements(), {from->range()}, {made.range()});
-    from = std::move(made);
+    if (Status status = writer.launch_along(KernelId::repeat_border, a, d, i + 3 >= widths.size(), *from); !status)
+      return status;
   }
   return widths.empty() ? writer.copy(*from, result) : Status(Done{});
 }

@@ -56,29 +56,18 @@ Status write_resampling(OpWriter& writer) {
   const Seen& result = writer.results[0];
   Result<Seen> from = writer.in_rows(writer.operands[0]);
   if (!from) return from.error();
-  std::vector<std::int64_t> shape = from->type.shape;
   for (std::size_t d = 0; d < resampling.space; ++d) {
-    const std::size_t at = shape.size() - resampling.space + d;
+    const std::size_t at = result.type.shape.size() - resampling.space + d;
     ResampleArguments a;
     a.interpolation = resampling.interpolation;
     a.antialias = resampling.antialias;
     a.align_corners = node.boolean("align_corners", false);
     a.transposed = backward;
-    a.input = backward ? result.type.shape[at] : shape[at];
-    a.output = backward ? shape[at] : result.type.shape[at];
+    a.input = (backward ? result : *from).type.shape[at];
+    a.output = (backward ? *from : result).type.shape[at];
     a.step = step_of(a, scale_along(node, resampling, d));
-    for (std::size_t i = at + 1; i < shape.size(); ++i) a.inner *= shape[i];
-    shape[at] = result.type.shape[at];
-    const TensorType type{DType::float64, shape};
-    const bool is_last = d + 1 == resampling.space;
-    Seen made = is_last ? result : seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
-    const Result<View> source = view_for(*from, {}), target = view_for(made, {});
-    if (!source) return source.error();
-    if (!target) return target.error();
-    a.from = *source;
-    a.result = *target;
-    writer.launch(KernelId::resample, a, made.type.elements(), {from->range()}, {made.range()});
-    from = std::move(made);
+    if (Status status = writer.launch_along(KernelId::resample, a, at, d + 1 == resampling.space, *from); !status)
+      return status;
   }
   return Done{};
 }

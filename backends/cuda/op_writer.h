@@ -85,6 +85,24 @@ class OpWriter {
               std::vector<Range> writes) {
     if (count > 0) work_.emplace_back(launch_of(kernel, arguments, count, std::move(reads), std::move(writes)));
   }
+  // A kernel along one dimension, whose size becomes the result's. `from`, row by row, becomes what it makes: in
+  // doubles in scratch, or the result at last.
+  template <class Arguments>
+  Status launch_along(KernelId kernel, Arguments arguments, std::size_t dim, bool is_last, Seen& from) {
+    std::vector<std::int64_t> shape = from.type.shape;
+    for (std::size_t d = dim + 1; d < shape.size(); ++d) arguments.inner *= shape[d];
+    shape[dim] = results[0].type.shape[dim];
+    const TensorType type{DType::float64, std::move(shape)};
+    Seen made = is_last ? results[0] : seen_at(scratch(static_cast<std::size_t>(type.bytes())), type);
+    const Result<View> source = view_for(from, {}), target = view_for(made, {});
+    if (!source) return source.error();
+    if (!target) return target.error();
+    arguments.from = *source;
+    arguments.result = *target;
+    launch(kernel, arguments, made.type.elements(), {from.range()}, {made.range()});
+    from = std::move(made);
+    return Done{};
+  }
   void add(Launch launch) { work_.emplace_back(std::move(launch)); }
   void multiply(const Product& product) { work_.emplace_back(product); }
   void add(DnnCall call) { work_.emplace_back(std::move(call)); }
