@@ -179,6 +179,7 @@ MESHWRIGHT_DEVICE Numbers made_by(const ChainLink& link, const Operands&... oper
   return made;
 }
 
+#if !defined(__CUDACC_RTC__)  // which compiles chains by themselves
 // One index as many elements as a thread takes. A link's operand may lie where an earlier one's result does, or the
 // other way round, if it begins there and has elements of that size: then a thread meets its own alone.
 MESHWRIGHT_KERNEL(chain, ChainArguments) {
@@ -211,5 +212,6 @@ MESHWRIGHT_KERNEL(chain, ChainArguments) {
     if (link.stores) store_together(link.result, link.of_result, index, count, made);
   }
 }
+#endif
 
 }  // namespace meshwright::cuda

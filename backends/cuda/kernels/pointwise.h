@@ -16,6 +16,7 @@ struct PointwiseArguments {
   View result;
 };
 
+#if !defined(__CUDACC_RTC__)  // which compiles chains alone
 template <class Real>
 MESHWRIGHT_DEVICE void compute(const PointwiseArguments& arguments, int64_t index) {
   Real x[4];
@@ -38,5 +39,6 @@ MESHWRIGHT_KERNEL(pointwise, PointwiseArguments) {
   else
     compute<double>(arguments, index);
 }
+#endif
 
 }  // namespace meshwright::cuda
