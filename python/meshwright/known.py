@@ -18,7 +18,7 @@ import torch
 from meshwright.machine import Machine
 from meshwright.ranks import Host
 
-_FORMAT = 3  # of what a file says, and how it is measured: files of another are measured again
+_FORMAT = 4  # of what a file says, and how it is measured: files of another are measured again
 
 
 def folder() -> Path:
