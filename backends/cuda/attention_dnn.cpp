@@ -12,8 +12,6 @@ namespace {
 
 using namespace dnn_attention;
 
-std::byte* memory_of(const View& view) { return static_cast<std::byte*>(view.data); }
-
 double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_cast<std::byte*>(range.begin)); }
 
 }  // namespace

@@ -60,8 +60,7 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"arrival_seconds", "integer", "", "120", "in which all processes of a run have to come to rank 0's"},
     {"hang_seconds", "integer", "", "600",
      "a step, the making of a communicator, or a copy from a GPU that takes longer ends the run with an error that "
-     "says "
-     "where each rank is; 0: none does"},
+     "says where each rank is; 0: none does"},
     {"precision", "text", "", "\"plan\"",
      "\"plan\": numbers are of the types that the plan says, bfloat16 too; \"float32\": what is less than float32 is "
      "computed, kept and reduced in float32, as the backend 'reference' does it"},

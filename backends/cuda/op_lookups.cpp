@@ -82,7 +82,8 @@ void launch_pick(OpWriter& writer, PickArguments& arguments, std::vector<Range> 
 // Along one dimension, by an index that has the result's dimensions.
 Status pick_along(OpWriter& writer, const Seen& index) {
   const Seen &table = writer.operands[0], &result = writer.results[0];
-  const std::int64_t named = writer.call.node.integer("dim", 0), rank = table.type.rank();
+  const std::int64_t rank = table.type.rank();
+  const std::size_t dim = dimension_of(writer.call.node, rank);
   PickArguments arguments;
   const Result<Sizes> sizes = sizes_for(result.type.shape);
   const Result<View> view = view_for(table, table.strides), indices = view_for(index, index.strides),
@@ -97,7 +98,7 @@ Status pick_along(OpWriter& writer, const Seen& index) {
   arguments.indices[0] = *indices;
   arguments.result = *made;
   for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
-    arguments.index_of[d] = d == (named < 0 ? named + rank : named) ? 0 : -1;
+    arguments.index_of[d] = static_cast<std::size_t>(d) == dim ? 0 : -1;
     arguments.dimension_of[d] = d;
     arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
   }
@@ -110,9 +111,9 @@ Status write_gather(OpWriter& writer) { return pick_along(writer, writer.operand
 
 // A list of positions, the same along all other dimensions.
 Status write_index_select(OpWriter& writer) {
-  const std::int64_t named = writer.call.node.integer("dim", 0), rank = writer.operands[0].type.rank();
+  const std::int64_t rank = writer.operands[0].type.rank();
   if (rank == 0) return bad_input("cuda has no kernel for " + writer.call.node.op + " of a number");
-  const auto dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
+  const std::size_t dim = dimension_of(writer.call.node, rank);
   Seen index = *writer.operand("index");
   const std::int64_t step = index.strides.empty() ? 0 : index.strides[0];
   index.type.shape = writer.results[0].type.shape;

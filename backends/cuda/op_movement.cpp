@@ -32,11 +32,6 @@ Status write_views(OpWriter& writer) {
   return Done{};
 }
 
-std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise) {
-  const std::int64_t named = node.integer("dim", otherwise);
-  return static_cast<std::size_t>(named < 0 ? named + rank : named);
-}
-
 // One after the other along a dimension.
 Status join(OpWriter& writer, const std::vector<const Seen*>& parts, std::size_t dim, const Seen& result) {
   std::vector<std::int64_t> start(result.strides.size(), 0);

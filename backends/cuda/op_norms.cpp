@@ -82,8 +82,6 @@ std::vector<Range> reads_of(const Norm& norm) {
   return reads;
 }
 
-std::byte* memory_in(const View& view) { return static_cast<std::byte*>(view.data); }
-
 Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
   if (!writer.plan_dnn) return false;
   Result<std::optional<DnnCall>> planned = planned_call(writer, norm_graph(norm.arguments));
@@ -93,10 +91,10 @@ Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
   const NormArguments& arguments = norm.arguments;
   call.workspace = writer.workspace(call.workspace_bytes);
   call.scalars = {{dnn_norm::kEpsilon, static_cast<float>(arguments.epsilon)}};
-  call.tensors = {{dnn_norm::kInput, memory_in(arguments.input)},
-                  {dnn_norm::kWeight, memory_in(arguments.weight)},
-                  {dnn_norm::kOutput, memory_in(arguments.result)}};
-  if (arguments.has_bias) call.tensors.emplace_back(dnn_norm::kBias, memory_in(arguments.bias));
+  call.tensors = {{dnn_norm::kInput, memory_of(arguments.input)},
+                  {dnn_norm::kWeight, memory_of(arguments.weight)},
+                  {dnn_norm::kOutput, memory_of(arguments.result)}};
+  if (arguments.has_bias) call.tensors.emplace_back(dnn_norm::kBias, memory_of(arguments.bias));
   call.kernels = {statistics_of_rows(writer, norm, call.workspace)};
   call.kernels.push_back(
       launch_of(KernelId::norm_rows, arguments, arguments.rows, reads_of(norm), {writer.results[0].range()}));
@@ -142,9 +140,9 @@ Result<bool> write_norm_gradients_by_library(OpWriter& writer, Norm& norm) {
   statistics.writes.push_back(means);
   statistics.writes.push_back(deviations);
   writer.add(std::move(statistics));
-  call.tensors = {{dnn_norm::kInput, memory_in(arguments.input)},
-                  {dnn_norm::kWeight, memory_in(arguments.weight)},
-                  {dnn_norm::kGradient, memory_in(arguments.gradient)},
+  call.tensors = {{dnn_norm::kInput, memory_of(arguments.input)},
+                  {dnn_norm::kWeight, memory_of(arguments.weight)},
+                  {dnn_norm::kGradient, memory_of(arguments.gradient)},
                   {dnn_norm::kDeviation, reinterpret_cast<std::byte*>(arguments.deviations)}};
   if (!arguments.rms) call.tensors.emplace_back(dnn_norm::kMean, reinterpret_cast<std::byte*>(arguments.means));
   std::vector<Range> reads = reads_of(norm);

@@ -11,12 +11,11 @@ namespace meshwright::cuda {
 namespace {
 
 // What all of these have: a table, what is put, and where the result lies.
-Result<PutArguments> begin_put(OpWriter& writer) {
+Result<PutArguments> begin_put(OpWriter& writer, const Seen& put) {
   const Seen &self = writer.operands[0], &result = writer.results[0];
   PutArguments a;
   const Result<Sizes> table = sizes_for(self.type.shape);
-  const Result<View> from = view_for(self, self.strides), values = view_for(writer.operands.back(), {}),
-                     made = view_for(result, {});
+  const Result<View> from = view_for(self, self.strides), values = view_for(put, {}), made = view_for(result, {});
   if (!table) return table.error();
   if (!from) return from.error();
   if (!values) return values.error();
@@ -42,8 +41,6 @@ void launch(OpWriter& writer, PutArguments& arguments, const Seen& values) {
 // One index along one dimension: a list of positions, or, of scatter_add, one for each element that is added.
 Status write_along(OpWriter& writer) {
   const Node& node = writer.call.node;
-  Result<PutArguments> a = begin_put(writer);
-  if (!a) return a.error();
   const Seen& index = writer.operands[1];
   Seen values = writer.operands.back();
   const bool scatters = node.op.starts_with("aten.scatter");
@@ -53,12 +50,13 @@ Status write_along(OpWriter& writer) {
     if (Status status = fill_with(writer, node.number("value", 0), values); !status) return status;
     values.type.shape = index.type.shape;
     values.strides.assign(index.strides.size(), 0);
-    if (const Result<View> view = view_for(values, {}); view) a->values = *view;
   }
-  const std::int64_t rank = a->table.rank, named = node.integer("dim", 0);
+  Result<PutArguments> a = begin_put(writer, values);
+  if (!a) return a.error();
+  const std::int64_t rank = a->table.rank;
   if (rank == 0 || values.type.rank() != rank || (scatters ? index.type.rank() != rank : index.type.rank() != 1))
     return bad_input("cuda has no kernel for " + node.op + " into " + to_string(writer.operands[0].type));
-  const auto dim = static_cast<std::size_t>(named < 0 ? named + rank : named);
+  const std::size_t dim = dimension_of(node, rank);
   const Result<View> view = view_for(index, {});
   if (!view) return view.error();
   const std::size_t own = scatters ? dim : 0;
@@ -84,7 +82,7 @@ Status write_along(OpWriter& writer) {
 // or in front if the dimensions that they name are not neighbours.
 Status write_index_put(OpWriter& writer) {
   const Node& node = writer.call.node;
-  Result<PutArguments> a = begin_put(writer);
+  Result<PutArguments> a = begin_put(writer, writer.operands.back());
   if (!a) return a.error();
   const std::size_t indices = writer.operands.size() - 2, rank = writer.operands[0].strides.size();
   if (indices == 0 || indices > PutArguments::kMaxIndices)

@@ -82,8 +82,7 @@ Status write_reduction(OpWriter& writer) {
 Status write_running_sum(OpWriter& writer) {
   const Seen &from = writer.operands[0], &result = writer.results[0];
   if (from.type.rank() == 0) return writer.copy(from, result);
-  const std::int64_t named = writer.call.node.integer("dim", 0);
-  const auto dim = static_cast<std::size_t>(named < 0 ? named + from.type.rank() : named);
+  const std::size_t dim = dimension_of(writer.call.node, from.type.rank());
   std::vector<bool> is_line(from.type.shape.size(), false);
   is_line[dim] = true;
   const Dimensions lines = choose(from, is_line, false), made = choose(result, is_line, false);

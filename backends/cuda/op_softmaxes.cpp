@@ -15,8 +15,7 @@ Status write_softmax(OpWriter& writer) {
   const bool backward = node.op.ends_with("_backward_data");
   const std::vector<std::int64_t>& shape = writer.operands[0].type.shape;
   if (shape.empty()) return bad_input("cuda has no kernel for " + node.op + " of a single number");
-  const std::int64_t named = node.integer("dim", -1);
-  const auto dim = static_cast<std::ptrdiff_t>(named < 0 ? named + static_cast<std::int64_t>(shape.size()) : named);
+  const auto dim = static_cast<std::ptrdiff_t>(dimension_of(node, writer.operands[0].type.rank(), -1));
   const Seen &input = writer.operands[0], &output = writer.operands[backward ? 1 : 0], &result = writer.results[0];
   SoftmaxArguments arguments;
   arguments.extent = shape[static_cast<std::size_t>(dim)];

@@ -150,6 +150,12 @@ WriteOp resampling_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
+// That an op along one dimension names, of a tensor of this rank; `otherwise`: where it names none.
+inline std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise = 0) {
+  const std::int64_t named = node.integer("dim", otherwise);
+  return static_cast<std::size_t>(named < 0 ? named + rank : named);
+}
+
 // Of an operand "indices.2" the dimension of the table that it names: 2.
 std::size_t named_dimension(std::string_view operand);
 

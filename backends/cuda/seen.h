@@ -51,6 +51,8 @@ Seen transposed(const Seen& tensor, const TensorType& type);
 Result<Element> element_for(DType dtype);
 Result<View> view_for(const Seen& tensor, std::span<const std::int64_t> strides);
 
+inline std::byte* memory_of(const View& view) { return static_cast<std::byte*>(view.data); }
+
 // What an address is a multiple of, in bytes: 16 at most.
 inline std::int32_t alignment_of(const void* data) {
   std::int32_t alignment = 16;
