@@ -1,8 +1,12 @@
 // What experts do, forward and backward: to tokens that stay where they are, and to rows that have travelled to them
 // (op_expert_exchange.cpp).
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "grouped_writer.h"
 #include "kernels/experts.h"
 #include "op_writer.h"
 
@@ -23,153 +27,181 @@ Result<Gate> gate_of(const Node& node) {
   return bad_input("cuda has no kernel for experts with the activation " + name);
 }
 
+// Experts of one call. What it is given lies row by row, or is copied so.
 class ExpertWriter {
  public:
-  explicit ExpertWriter(OpWriter& writer) : writer_(writer), node_(writer.call.node) {}
+  explicit ExpertWriter(OpWriter& writer) : writer_(writer), groups_(writer) {}
 
-  // Those operands of a call that are in its first places, by their order.
-  Status begin(std::span<View* const> views, std::int64_t hidden, std::int64_t outputs) {
-    for (std::size_t i = 0; i < writer_.operands.size() && i < views.size(); ++i) {
-      const Result<Seen> rows = writer_.in_rows(writer_.operands[i]);
-      if (!rows) return rows.error();
-      if (Status status = set(*rows, *views[i]); !status) return status;
-      reads_.push_back(rows->range());
-    }
-    const Seen* indices = writer_.operand("indices");
-    const TensorType& numbers = indices != nullptr ? indices->type : writer_.operand("experts")->type;
-    const std::vector<std::int64_t>& down = writer_.operand("down")->type.shape;
-    const Result<Gate> gate = gate_of(node_);
-    const Result<Shard> experts = shard_of(node_, "experts", writer_.operand("gate_up")->type.shape[0]);
+  // `indices`: of each row its expert. `is_travelled`: a row may be empty, and its index -1.
+  Status begin(const char* indices, bool is_travelled) {
+    const Node& node = writer_.call.node;
+    const Result<Gate> gate = gate_of(node);
+    const Result<Seen> experts = operand(indices), gate_up = operand("gate_up"), down = operand("down");
     if (!gate) return gate.error();
     if (!experts) return experts.error();
-    a.gate = *gate;
-    a.experts = *experts;
-    a.copies = indices != nullptr ? numbers.shape[1] : 1;
-    a.rows = numbers.elements();
-    a.in_first = node_.boolean("in_first", false);
-    a.interleaved = node_.boolean("interleaved", false);
-    a.alpha = node_.number("alpha", 1);
-    a.limit = node_.number("limit", 0);
-    a.hidden = hidden;
-    a.inner = down[a.in_first ? 1 : 2];
-    a.outputs = outputs;
+    if (!gate_up) return gate_up.error();
+    if (!down) return down.error();
+    gate_up_ = *gate_up;
+    down_ = *down;
+    in_first_ = node.boolean("in_first", false);
+    rows_ = experts->type.elements();
+    a_.copies = is_travelled ? 1 : experts->type.shape[1];
+    a_.inner = down_.type.shape[in_first_ ? 1 : 2];
+    a_.outputs = down_.type.shape[in_first_ ? 2 : 1];
+    a_.gate = *gate;
+    a_.interleaved = node.boolean("interleaved", false);
+    a_.alpha = node.number("alpha", 1);
+    a_.limit = node.number("limit", 0);
+    const std::int64_t count = gate_up_.type.shape[0];
+    const Result<Shard> shard = shard_of(node, "experts", count);
+    if (!shard) return shard.error();
+    return groups_.begin(*experts, *shard, count, is_travelled);
+  }
+
+  // The results from `first` on: what is saved for the backward, what comes out last.
+  Status write_forward(const Seen& rows, std::size_t first) {
+    const Seen &before = writer_.results[first], &gated = writer_.results[first + 1],
+               &product = writer_.results[first + 2], &output = writer_.results[first + 3];
+    std::optional<Seen> bias;
+    if (writer_.operand("gate_up_bias") != nullptr) {
+      const Result<Seen> given = operand("gate_up_bias");
+      if (!given) return given.error();
+      bias = *given;
+    }
+    if (Status status = groups_.multiply(rows, gate_up_, in_first_, bias ? &*bias : nullptr, before); !status)
+      return status;
+    if (Status status = see({{&before, &a_.before}, {&gated, &a_.gated}, {&product, &a_.product}}); !status)
+      return status;
+    writer_.launch(KernelId::expert_gate, a_, rows_ * a_.inner, {before.range()}, {gated.range(), product.range()});
+    return groups_.multiply(product, down_, in_first_, nullptr, output);
+  }
+
+  // The result = the sum of its rows for each token; by the router's weights, or as they are where that is null.
+  Status write_sum(const Seen& rows, const Seen* weights, const Seen& result) {
+    ExpertArguments sum = a_;
+    sum.weights = {};
+    sum.outputs = result.type.shape.back();
+    std::vector<Range> reads{rows.range()};
+    if (weights != nullptr) {
+      if (Status status = see(*weights, sum.weights); !status) return status;
+      reads.push_back(weights->range());
+    }
+    if (Status status = see({{&rows, &sum.output}, {&result, &sum.result}}); !status) return status;
+    writer_.launch(KernelId::expert_sum, sum, result.type.elements(), std::move(reads), {result.range()});
     return Done{};
   }
 
-  Status write(KernelId kernel, std::size_t result, std::int64_t count) {
-    if (Status status = set(writer_.results[result], a.result); !status) return status;
-    writer_.launch(kernel, a, count, reads_, {writer_.results[result].range()});
-    return Done{};
+  // `result_gradient`: the operand that is the gradient of what the forward made.
+  Status write_backward(const char* result_gradient) {
+    const char* const names[] = {result_gradient, "weights", "rows", "inner", "gate", "product", "outputs"};
+    std::vector<Seen> seen;
+    for (const char* name : names) {
+      const Result<Seen> found = operand(name);
+      if (!found) return found.error();
+      seen.push_back(*found);
+    }
+    const Seen &gradient = seen[0], &weights = seen[1], &rows = seen[2], &before = seen[3], &gated = seen[4],
+               &product = seen[5], &output = seen[6];
+    const std::vector<Seen>& results = writer_.results;
+    if (Status status = see({{&gradient, &a_.gradient},
+                             {&weights, &a_.weights},
+                             {&before, &a_.before},
+                             {&gated, &a_.gated},
+                             {&output, &a_.output}});
+        !status)
+      return status;
+    if (Status status = launch(KernelId::expert_weight_gradient, rows_, {gradient, output}, results[1]); !status)
+      return status;
+    // Products of bfloat16 want factors of bfloat16, as autograd would make them; what is summed on is more precise.
+    const DType made = gradient.type.dtype, summed = made == DType::float64 ? DType::float64 : DType::float32;
+    const Seen weighed = scratch(made, a_.outputs), sums = scratch(summed, a_.inner),
+               slopes = scratch(before.type.dtype, 2 * a_.inner);
+    if (Status status = launch(KernelId::expert_weigh, rows_ * a_.outputs, {gradient, weights}, weighed); !status)
+      return status;
+    if (Status status = groups_.multiply(weighed, down_, !in_first_, nullptr, sums); !status) return status;
+    if (Status status = see(sums, a_.sums); !status) return status;
+    if (Status status = launch(KernelId::expert_slopes, rows_ * a_.inner, {before, gated, sums}, slopes); !status)
+      return status;
+    const Seen row_gradients = a_.copies == 1 ? results[0] : scratch(summed, results[0].type.shape.back());
+    if (Status status = groups_.multiply(slopes, gate_up_, !in_first_, nullptr, row_gradients); !status) return status;
+    if (a_.copies > 1) {
+      if (Status status = write_sum(row_gradients, nullptr, results[0]); !status) return status;
+    }
+    if (Status status = groups_.sum_products(in_first_ ? rows : slopes, in_first_ ? slopes : rows, results[2]); !status)
+      return status;
+    if (Status status = groups_.sum_products(in_first_ ? product : weighed, in_first_ ? weighed : product, results[3]);
+        !status)
+      return status;
+    return results.size() > 4 ? groups_.sum(slopes, results[4]) : Status(Done{});
   }
 
-  // What is saved for the backward, and read by what comes behind it.
-  void write_saved(KernelId kernel, std::int64_t count, std::initializer_list<std::size_t> results) {
-    std::vector<Range> made;
-    for (const std::size_t result : results) made.push_back(writer_.results[result].range());
-    writer_.launch(kernel, a, count, reads_, made);
-    reads_.insert(reads_.end(), made.begin(), made.end());
+ private:
+  Result<Seen> operand(const char* name) { return writer_.in_rows(*writer_.operand(name)); }
+
+  Seen scratch(DType dtype, std::int64_t width) {
+    const TensorType type{dtype, {rows_, width}};
+    return seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
   }
 
-  void write_slopes() {
-    const std::size_t bytes = static_cast<std::size_t>(a.rows * 2 * a.inner) * sizeof(double);
-    std::byte* memory = writer_.scratch(bytes);
-    a.slopes = reinterpret_cast<double*>(memory);
-    writer_.launch(KernelId::expert_slopes, a, a.rows * a.inner, reads_, {{memory, bytes}});
-    reads_.push_back({memory, bytes});
-  }
-
-  void reads(const Seen& tensor) { reads_.push_back(tensor.range()); }
-
-  static Status set(const Seen& tensor, View& view) {
+  static Status see(const Seen& tensor, View& view) {
     const Result<View> made = view_for(tensor, {});
     if (!made) return made.error();
     view = *made;
     return Done{};
   }
+  static Status see(std::initializer_list<std::pair<const Seen*, View*>> all) {
+    for (const auto& [tensor, view] : all) {
+      if (Status status = see(*tensor, *view); !status) return status;
+    }
+    return Done{};
+  }
 
-  ExpertArguments a;
+  Status launch(KernelId kernel, std::int64_t count, std::initializer_list<Seen> reads, const Seen& result) {
+    if (Status status = see(result, a_.result); !status) return status;
+    std::vector<Range> ranges;
+    for (const Seen& tensor : reads) ranges.push_back(tensor.range());
+    writer_.launch(kernel, a_, count, std::move(ranges), {result.range()});
+    return Done{};
+  }
 
- private:
   OpWriter& writer_;
-  const Node& node_;
-  std::vector<Range> reads_;
+  GroupedWriter groups_;
+  ExpertArguments a_;
+  Seen gate_up_, down_;
+  bool in_first_ = false;
+  std::int64_t rows_ = 0;
 };
-
-void write_forward(ExpertWriter& experts, std::size_t first) {
-  const ExpertArguments& a = experts.a;
-  experts.write_saved(KernelId::expert_before, a.rows * 2 * a.inner, {first});
-  experts.write_saved(KernelId::expert_gate, a.rows * a.inner, {first + 1, first + 2});
-  experts.write_saved(KernelId::expert_output, a.rows * a.outputs, {first + 3});
-}
 
 Status write_experts(OpWriter& writer) {
   ExpertWriter experts(writer);
-  ExpertArguments& a = experts.a;
-  View hidden;
-  View* const views[] = {&hidden, &a.indices, &a.weights, &a.gate_up, &a.down, &a.bias};
-  if (Status status = experts.begin(views, writer.operands[0].type.shape[1], writer.results[0].type.shape[1]); !status)
-    return status;
+  if (Status status = experts.begin("indices", false); !status) return status;
   // Every token once for each of its experts.
-  const Seen& tokens = writer.operands[0];
-  const Seen repeated{{tokens.type.dtype, {tokens.type.shape[0], a.copies, a.hidden}},
-                      tokens.data,
-                      {tokens.strides[0], 0, tokens.strides[1]}};
-  if (Status status = writer.copy(repeated, writer.results[1]); !status) return status;
-  View* const saved[] = {&a.row, &a.before, &a.gated, &a.product, &a.output};
-  for (std::size_t i = 0; i < std::size(saved); ++i) {
-    if (Status status = ExpertWriter::set(writer.results[i + 1], *saved[i]); !status) return status;
-  }
-  experts.reads(writer.results[1]);
-  write_forward(experts, 2);
-  return experts.write(KernelId::expert_sum, 0, writer.results[0].type.elements());
+  const Seen &tokens = writer.operands[0], &rows = writer.results[1], &output = writer.results[5];
+  const Seen repeated{{tokens.type.dtype, rows.type.shape}, tokens.data, {tokens.strides[0], 0, tokens.strides[1]}};
+  if (Status status = writer.copy(repeated, rows); !status) return status;
+  if (Status status = experts.write_forward(rows, 2); !status) return status;
+  const Result<Seen> weights = writer.in_rows(*writer.operand("weights"));
+  return weights ? experts.write_sum(output, &*weights, writer.results[0]) : Status(weights.error());
 }
 
 // Rows that lie one after the other.
 Status write_rows(OpWriter& writer) {
   ExpertWriter experts(writer);
-  ExpertArguments& a = experts.a;
-  View* const views[] = {&a.row, &a.indices, &a.gate_up, &a.down, &a.bias};
-  if (Status status = experts.begin(views, writer.operands[0].type.shape.back(), writer.results[3].type.shape.back());
-      !status)
-    return status;
-  View* const saved[] = {&a.before, &a.gated, &a.product, &a.output};
-  for (std::size_t i = 0; i < std::size(saved); ++i) {
-    if (Status status = ExpertWriter::set(writer.results[i], *saved[i]); !status) return status;
-  }
-  write_forward(experts, 0);
-  return Done{};
-}
-
-Status write_gradients(OpWriter& writer, ExpertWriter& experts) {
-  experts.write_slopes();
-  constexpr KernelId kKernelOf[] = {KernelId::expert_input_gradient, KernelId::expert_weight_gradient,
-                                    KernelId::expert_gate_up_gradient, KernelId::expert_down_gradient,
-                                    KernelId::expert_bias_gradient};
-  for (std::size_t i = 0; i < writer.results.size(); ++i) {
-    if (Status status = experts.write(kKernelOf[i], i, writer.results[i].type.elements()); !status) return status;
-  }
-  return Done{};
+  if (Status status = experts.begin("experts", true); !status) return status;
+  const Result<Seen> rows = writer.in_rows(writer.operands[0]);
+  return rows ? experts.write_forward(*rows, 0) : Status(rows.error());
 }
 
 Status write_rows_backward(OpWriter& writer) {
   ExpertWriter experts(writer);
-  ExpertArguments& a = experts.a;
-  View* const views[] = {&a.indices, &a.weights, &a.gradient, &a.gate_up, &a.down, &a.row,
-                         &a.before,  &a.gated,   &a.product,  &a.output,  &a.bias};
-  if (Status status = experts.begin(views, writer.results[0].type.shape.back(), writer.operands[2].type.shape.back());
-      !status)
-    return status;
-  return write_gradients(writer, experts);
+  if (Status status = experts.begin("experts", true); !status) return status;
+  return experts.write_backward("gradients");
 }
 
 Status write_experts_backward(OpWriter& writer) {
   ExpertWriter experts(writer);
-  ExpertArguments& a = experts.a;
-  View* const views[] = {&a.gradient, &a.indices, &a.weights, &a.gate_up, &a.down, &a.row,
-                         &a.before,   &a.gated,   &a.product, &a.output,  &a.bias};
-  if (Status status = experts.begin(views, writer.results[0].type.shape[1], writer.operands[0].type.shape[1]); !status)
-    return status;
-  return write_gradients(writer, experts);
+  if (Status status = experts.begin("indices", false); !status) return status;
+  return experts.write_backward("grad_output");
 }
 
 }  // namespace

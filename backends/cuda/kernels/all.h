@@ -11,6 +11,7 @@
 #include "expert_exchange.h"
 #include "experts.h"
 #include "group_norms.h"
+#include "grouped.h"
 #include "likelihoods.h"
 #include "lookups.h"
 #include "losses.h"

@@ -1,6 +1,7 @@
 // The third way to write a kernel, for what is long: on a GPU the kThreads threads of a block share an index; on the
 // host there is one thread. All threads of a block come to each of the functions below, which are CUB's on a GPU and
-// plain code on the host. Sums are rounded otherwise there than on a GPU; each gives the same bits every time.
+// plain code on the host. Sums are rounded otherwise there than on a GPU; each gives the same bits every time. At least
+// two blocks share a multiprocessor, so that one computes while another waits.
 //
 //   MESHWRIGHT_BLOCK_KERNEL(total, TotalArguments) {
 //     const double* row = arguments.rows + index * arguments.extent;
@@ -17,15 +18,17 @@
 #include <cub/block/block_merge_sort.cuh>
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
+#define MESHWRIGHT_SHARED __shared__  // memory that is one for all threads of a block
 #define MESHWRIGHT_BLOCK_KERNEL(name, Arguments)                                                                    \
   __device__ inline void name##_at(const Arguments& arguments, int64_t index, int thread);                          \
-  extern "C" __global__ void name(const Arguments arguments, int64_t count) {                                       \
+  extern "C" __global__ void __launch_bounds__(kBlock, 2) name(const Arguments arguments, int64_t count) {          \
     for (int64_t i = blockIdx.x; i < count; i += gridDim.x) name##_at(arguments, i, static_cast<int>(threadIdx.x)); \
   }                                                                                                                 \
   __device__ inline void name##_at([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] int64_t index,     \
                                    [[maybe_unused]] int thread)
 #else
 #include <algorithm>
+#define MESHWRIGHT_SHARED
 #define MESHWRIGHT_BLOCK_KERNEL(name, Arguments)                                                     \
   inline void name##_at(const Arguments& arguments, int64_t index, int thread);                      \
   inline void name##_on_host(const void* arguments, int64_t count) {                                 \
@@ -40,6 +43,9 @@ namespace meshwright::cuda {
 // Memory that a block's threads share is used again as soon as such a function has returned: hence __syncthreads.
 #if defined(__CUDACC__)
 constexpr int kThreads = kBlock;
+
+// What threads have written until here others may read from here on.
+__device__ inline void meet_block() { __syncthreads(); }
 
 // Thread 0 gets the sum of what all threads have.
 template <class Real>
@@ -93,6 +99,7 @@ __device__ inline void sort_block(Item (&items)[kItems], Before before) {
 }
 #else
 constexpr int kThreads = 1;
+inline void meet_block() {}
 template <class Real>
 Real sum_of_block(Real own) {
   return own;

@@ -40,6 +40,7 @@ using uint64_t = unsigned long;
 
 #if defined(__CUDACC__)
 #define MESHWRIGHT_UNROLL _Pragma("unroll")
+#define MESHWRIGHT_NO_UNROLL _Pragma("unroll 1")
 #define MESHWRIGHT_UNROLL_SOME _Pragma("unroll 8")  // loads of a few turns begin together
 #define MESHWRIGHT_DEVICE __device__ inline
 #define MESHWRIGHT_KERNEL(name, Arguments)                                                                \
@@ -61,6 +62,7 @@ using uint64_t = unsigned long;
                                    [[maybe_unused]] int lane)
 #else
 #define MESHWRIGHT_UNROLL
+#define MESHWRIGHT_NO_UNROLL
 #define MESHWRIGHT_UNROLL_SOME
 #define MESHWRIGHT_DEVICE inline
 #define MESHWRIGHT_KERNEL(name, Arguments)                                                       \
