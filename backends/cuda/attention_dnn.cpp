@@ -16,6 +16,8 @@ using namespace dnn_attention;
 // The statistic of a query that sees no key: exponentials of scores less this are 0, and so are all its gradients.
 constexpr double kNoWeight = 1e30;
 
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30U;  // of a bias, as of a library's workspace
+
 double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_cast<std::byte*>(range.begin)); }
 
 }  // namespace
@@ -34,8 +36,9 @@ std::optional<AttentionBias> AttentionDnn::mask_as_bias() const {
   const std::size_t heads_at = shape.size() - 3;
   const auto differs = [](std::int64_t stride) { return stride != 0; };
   const bool has_batches = std::any_of(strides.begin(), strides.end() - 3, differs), has_heads = strides[heads_at] != 0;
-  const std::int64_t heads = shape[heads_at], batches = arguments_.rows / arguments_.l / heads;
-  return AttentionBias{heads, {has_batches ? batches : 1, has_heads ? heads : 1, arguments_.l, arguments_.s}};
+  const std::int64_t heads = shape[heads_at], batches = has_batches ? arguments_.rows / arguments_.l / heads : 1;
+  AttentionBias made{heads, {batches, has_heads ? heads : 1, arguments_.l, arguments_.s}};
+  return made.bytes() <= kMostBytes ? std::optional(std::move(made)) : std::nullopt;
 }
 
 Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::optional<AttentionBias>& bias) {
@@ -45,7 +48,7 @@ Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::opt
   std::vector<std::int64_t> shape = all;
   if (bias->sizes[0] == 1) std::fill(shape.begin(), shape.end() - 3, 1);
   shape[shape.size() - 3] = bias->sizes[1];
-  const TensorType type{bias->dtype, shape};
+  const TensorType type{AttentionBias::kType, shape};
   const std::int64_t rows = type.elements() / arguments_.s;
   const Seen numbers = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
   const Range unseen{writer_.scratch(static_cast<std::size_t>(rows)), static_cast<std::size_t>(rows)};

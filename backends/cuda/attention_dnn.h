@@ -25,17 +25,18 @@ class AttentionDnn {
   Result<bool> write_gradients(const Seen* const (&gradients)[3]);
 
  private:
-  // In scratch; the arguments have them in the mask's place.
+  // The bias, and which of its rows let a query see no key: in scratch. The arguments have it in the mask's place.
   struct Added {
     Range numbers, unseen;
     AttentionArguments arguments;
   };
 
   [[nodiscard]] std::vector<std::int64_t> scores() const;
-  // How cuDNN can be given the mask. Nothing: there is none, or it is of another type than queries, and no boolean.
+  // How cuDNN can be given the mask. Nothing: there is none; it is neither boolean nor of the queries' type; or it has
+  // no room.
   [[nodiscard]] std::optional<AttentionBias> mask_as_bias() const;
   Result<std::optional<Added>> add_mask(const std::optional<AttentionBias>& bias);
-  // Each row of what was made that is of a query that sees no key becomes this number.
+  // Each row of what the library made for a query that sees no key becomes this number.
   void correct(const Added& added, const View& made, std::int64_t columns, double number, const Range& range);
   // Without tensors; nothing: no library has a plan.
   Result<std::optional<DnnCall>> planned(std::optional<DnnGraph> graph) const;

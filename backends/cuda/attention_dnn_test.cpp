@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dnn_attention_reading.h"
+#include "loaded_dnn.h"
 
 namespace meshwright::cuda {
 namespace {
@@ -194,6 +195,35 @@ TEST(AttentionBias, HasNoInfinity) {
         EXPECT_EQ(number, expected[row][key]) << row << " " << key;
     }
   }
+}
+
+// cuDNN itself finalizes these graphs, for an H100 that need not be there; which engines it proposes needs a driver.
+TEST(AttentionBias, IsOfAGraphThatTheLibraryMakes) {
+  LoadedDnn library(false, {"libcudnn.so.9"}, kH100);
+  if (!library.is_there()) GTEST_SKIP() << "libcudnn was not found";
+  AttentionArguments arguments;
+  alignas(16) std::byte memory[16];
+  for (View* view : {&arguments.query, &arguments.key, &arguments.value, &arguments.output, &arguments.gradient})
+    *view = {memory, Element::bfloat16};
+  arguments.l = arguments.s = 128;
+  arguments.d = arguments.e = 64;
+  arguments.rows = std::int64_t{2} * 4 * 128;
+  arguments.repeats = 2;
+  ProductPlan plan;
+  EntryPoint entry = EntryPoint::dnn_make;
+  if (const Code code = library.plan(0, *attention_graph(arguments), plan, entry); code != 0)
+    GTEST_SKIP() << "libcudnn plans for no GPU that is not there: " << name(entry) << " " << code;
+  arguments.has_mask = true;
+  for (const Shape& sizes :
+       {Shape{1, 1, 128, 128}, Shape{2, 1, 128, 128}, Shape{1, 4, 128, 128}, Shape{2, 4, 128, 128}}) {
+    for (const auto& graph : {attention_graph(arguments, AttentionBias{4, sizes}),
+                              attention_gradient_graph(arguments, AttentionBias{4, sizes})}) {
+      ASSERT_TRUE(graph);
+      const Code code = library.plan(0, *graph, plan, entry);
+      ASSERT_EQ(code, 0) << name(entry) << ": " << library.text(code) << ", " << graph->name;
+    }
+  }
+  EXPECT_EQ(library.release(0, entry), 0) << name(entry);
 }
 
 INSTANTIATE_TEST_SUITE_P(

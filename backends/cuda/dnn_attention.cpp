@@ -163,7 +163,7 @@ Place scores_of(Builder& builder, const AttentionArguments& a, const std::option
   Place scaled =
       builder.apply(cudnn::kMultiply, builder.multiply(query, turned_key, shapes.scores), scale, shapes.scores);
   if (bias)
-    scaled = builder.apply(cudnn::kAdd, scaled, builder.tensor(dnn_attention::kBias, bias->dtype, bias->sizes),
+    scaled = builder.apply(cudnn::kAdd, scaled, builder.tensor(dnn_attention::kBias, AttentionBias::kType, bias->sizes),
                            shapes.scores);
   if (!a.causal) return scaled;
   const auto index = [&](std::int64_t axis) {

@@ -8,6 +8,7 @@
 
 #include "dnn.h"
 #include "kernels/attention.h"
+#include "meshwright/tensor_type.h"
 
 namespace meshwright::cuda {
 
@@ -23,9 +24,11 @@ inline constexpr std::int64_t kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kSt
 // What is added to scores in a mask's stead, row by row: of as many batches and heads as queries have, or of one for
 // all.
 struct AttentionBias {
+  static constexpr DType kType = DType::bfloat16;
   std::int64_t heads = 1;           // of queries
   std::vector<std::int64_t> sizes;  // batches, heads, queries, keys
-  DType dtype = DType::bfloat16;
+
+  [[nodiscard]] std::int64_t bytes() const { return TensorType{kType, sizes}.bytes(); }
 };
 
 // Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask
