@@ -1,9 +1,10 @@
 #include "attention_dnn.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 
-#include "dnn_attention.h"
+#include "attention_mask.h"
 #include "kernels/movement.h"
 
 namespace meshwright::cuda {
@@ -12,9 +13,66 @@ namespace {
 
 using namespace dnn_attention;
 
+// The statistic of a query that sees no key: exponentials of scores less this are 0, and so are all its gradients.
+constexpr double kNoWeight = 1e30;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30U;  // of a bias, as of a library's workspace
+
 double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_cast<std::byte*>(range.begin)); }
 
 }  // namespace
+
+std::vector<std::int64_t> AttentionDnn::scores() const {
+  std::vector<std::int64_t> shape = writer_.operand("query")->type.shape;
+  shape.back() = arguments_.s;
+  return shape;
+}
+
+// Its dimensions are those that cuDNN's users give it: [1 or all, 1 or all, queries, keys].
+std::optional<AttentionBias> AttentionDnn::mask_as_bias() const {
+  const Seen* mask = writer_.operand("attn_mask");
+  if (mask == nullptr || (mask->type.dtype != DType::boolean && mask->type.dtype != DType::bfloat16)) return {};
+  const std::vector<std::int64_t> shape = scores(), strides = broadcast_strides(*mask, shape);
+  const std::size_t heads_at = shape.size() - 3;
+  const auto differs = [](std::int64_t stride) { return stride != 0; };
+  const bool has_batches = std::any_of(strides.begin(), strides.end() - 3, differs), has_heads = strides[heads_at] != 0;
+  const std::int64_t heads = shape[heads_at], batches = has_batches ? arguments_.rows / arguments_.l / heads : 1;
+  AttentionBias made{heads, {batches, has_heads ? heads : 1, arguments_.l, arguments_.s}};
+  return made.bytes() <= kMostBytes ? std::optional(std::move(made)) : std::nullopt;
+}
+
+Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::optional<AttentionBias>& bias) {
+  if (!bias) return std::optional<Added>();
+  const Seen& mask = *writer_.operand("attn_mask");
+  const std::vector<std::int64_t> all = scores();
+  std::vector<std::int64_t> shape = all;
+  if (bias->sizes[0] == 1) std::fill(shape.begin(), shape.end() - 3, 1);
+  shape[shape.size() - 3] = bias->sizes[1];
+  const TensorType type{AttentionBias::kType, shape};
+  const std::int64_t rows = type.elements() / arguments_.s;
+  const Seen numbers = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+  const Range unseen{writer_.scratch(static_cast<std::size_t>(rows)), static_cast<std::size_t>(rows)};
+  const Result<View> made = view_for(numbers, {});
+  if (!made) return made.error();
+  AttentionArguments writes = arguments_;
+  writes.result = *made;
+  writes.unseen = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(unseen.begin));
+  if (Status status = give_mask(writes, mask, shape, broadcast_strides(mask, all)); !status) return status.error();
+  writer_.launch(KernelId::attention_bias, writes, rows, {mask.range()}, {numbers.range(), unseen});
+  Added added{numbers.range(), unseen, writes};
+  if (Status status = give_mask(added.arguments, numbers, all, broadcast_strides(numbers, all)); !status)
+    return status.error();
+  return std::optional(added);
+}
+
+void AttentionDnn::correct(const Added& added, const View& made, std::int64_t columns, double number,
+                           const Range& range) {
+  AttentionArguments arguments = added.arguments;
+  arguments.result = made;
+  arguments.e = columns;
+  arguments.of_unseen = number;
+  writer_.launch(KernelId::attention_unseen, arguments, arguments.rows, {added.unseen}, {range});
+}
 
 Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> graph) const {
   Result<std::optional<DnnCall>> call = planned_call(writer_, std::move(graph));
@@ -25,60 +83,77 @@ Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> gra
   return call;
 }
 
-void AttentionDnn::give_operands(DnnCall& call, std::byte* output, std::byte* statistics) const {
+void AttentionDnn::give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output,
+                                 std::byte* statistics) const {
   call.workspace = writer_.workspace(call.workspace_bytes);
   call.tensors = {{kQuery, memory_of(arguments_.query)},
                   {kTurnedKey, memory_of(arguments_.key)},
                   {kOutput, output},
                   {kStatistics, statistics}};
+  if (added) call.tensors.emplace_back(kBias, const_cast<std::byte*>(added->numbers.begin));
 }
 
 Result<bool> AttentionDnn::write(const Seen& result) {
   if (!writer_.plan_dnn) return false;
-  Result<std::optional<DnnCall>> call = planned(attention_graph(arguments_));
+  const std::optional<AttentionBias> bias = mask_as_bias();
+  Result<std::optional<DnnCall>> call = planned(attention_graph(arguments_, bias));
   if (!call) return call.error();
   if (!*call) return false;
   const Result<View> made = view_for(result, {});
   if (!made) return made.error();
+  const Result<std::optional<Added>> added = add_mask(bias);
+  if (!added) return added.error();
   DnnCall& taken = **call;
-  give_operands(taken, result.data, writer_.scratch(static_cast<std::size_t>(arguments_.rows) * sizeof(float)));
+  give_operands(taken, *added, result.data, writer_.scratch(static_cast<std::size_t>(arguments_.rows) * sizeof(float)));
   taken.tensors.emplace_back(kValue, memory_of(arguments_.value));
-  AttentionArguments arguments = arguments_;
+  AttentionArguments arguments = *added ? (*added)->arguments : arguments_;
   const Range probabilities = between(taken, 0, 1);
   arguments.probabilities = numbers_in(probabilities);
   arguments.result = *made;
   std::vector<Range> reads = reads_;
+  if (*added) reads.push_back((*added)->numbers);
   taken.kernels.push_back(
       launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, {probabilities}));
   reads.push_back(probabilities);
   taken.kernels.push_back(
       launch_of(KernelId::attention_result, arguments, result.type.elements(), std::move(reads), {result.range()}));
   writer_.add(std::move(taken));
+  if (*added) correct(**added, *made, arguments_.e, 0, result.range());
   return true;
 }
 
 Result<bool> AttentionDnn::write_gradients(const Seen* const (&gradients)[3]) {
   if (!writer_.plan_dnn) return false;
-  Result<std::optional<DnnCall>> forward = planned(attention_graph(arguments_)),
-                                 backward = planned(attention_gradient_graph(arguments_));
+  const std::optional<AttentionBias> bias = mask_as_bias();
+  Result<std::optional<DnnCall>> forward = planned(attention_graph(arguments_, bias)),
+                                 backward = planned(attention_gradient_graph(arguments_, bias));
   if (!forward) return forward.error();
   if (!backward) return backward.error();
   if (!*forward || !*backward) return false;
+  const Result<std::optional<Added>> added = add_mask(bias);
+  if (!added) return added.error();
   const auto bytes_of_view = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements * bytes_of(arguments_.query.element));
   };
   const std::int64_t keys = arguments_.rows / arguments_.l / arguments_.repeats * arguments_.s;
-  std::byte* const statistics = writer_.scratch(static_cast<std::size_t>(arguments_.rows) * sizeof(float));
+  const std::size_t statistics_bytes = static_cast<std::size_t>(arguments_.rows) * sizeof(float);
+  std::byte* const statistics = writer_.scratch(statistics_bytes);
   // What it makes is there already.
-  give_operands(**forward, writer_.scratch(bytes_of_view(arguments_.rows * arguments_.e)), statistics);
+  give_operands(**forward, *added, writer_.scratch(bytes_of_view(arguments_.rows * arguments_.e)), statistics);
   (*forward)->tensors.emplace_back(kValue, memory_of(arguments_.value));
   writer_.add(std::move(**forward));
+  if (*added) {
+    View view;  // a float for each query
+    view.data = statistics;
+    correct(**added, view, 1, kNoWeight, {statistics, statistics_bytes});
+  }
 
   DnnCall& call = **backward;
-  give_operands(call, memory_of(arguments_.output), statistics);
+  give_operands(call, *added, memory_of(arguments_.output), statistics);
   call.tensors.insert(call.tensors.end(), {{kKey, memory_of(arguments_.key)},
                                            {kTurnedValue, memory_of(arguments_.value)},
                                            {kGradient, memory_of(arguments_.gradient)}});
+  // Kernels have no statistics: they read the mask itself.
   AttentionArguments arguments = arguments_;
   const Range probabilities = between(call, 0, 2), slopes = between(call, 1, 2);
   arguments.probabilities = numbers_in(probabilities);

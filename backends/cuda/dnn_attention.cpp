@@ -113,26 +113,31 @@ class Builder {
   std::int64_t next_ = kFirstBetween;
 };
 
-// Queries that share keys are the heads of one batch.
+// Queries that share keys are the heads of one batch; with a bias, which may have batches and heads of its own, they
+// are as many heads after each other.
 struct Shapes {
-  explicit Shapes(const AttentionArguments& a)
-      : batches(a.rows / a.l / a.repeats),
-        queries{batches, a.repeats, a.l, a.d},
-        keys{batches, 1, a.s, a.d},
-        turned_keys{batches, 1, a.d, a.s},
-        keys_of_queries{batches, a.repeats, a.s, a.d},
-        scores{batches, a.repeats, a.l, a.s},
-        turned_scores{batches, a.repeats, a.s, a.l},
-        rows{batches, a.repeats, a.l, 1} {}
+  Shapes(const AttentionArguments& a, const std::optional<AttentionBias>& bias)
+      : heads(bias ? bias->heads : a.repeats),
+        key_heads(heads / a.repeats),
+        batches(a.rows / a.l / heads),
+        queries{batches, heads, a.l, a.d},
+        keys{batches, key_heads, a.s, a.d},
+        turned_keys{batches, key_heads, a.d, a.s},
+        keys_of_queries{batches, heads, a.s, a.d},
+        scores{batches, heads, a.l, a.s},
+        turned_scores{batches, heads, a.s, a.l},
+        rows{batches, heads, a.l, 1} {}
 
-  std::int64_t batches;
+  std::int64_t heads, key_heads, batches;
   NumberList queries, keys, turned_keys, keys_of_queries, scores, turned_scores, rows;
 };
 
-bool is_taken(const AttentionArguments& a, std::initializer_list<const View*> views) {
+bool is_taken(const AttentionArguments& a, const std::optional<AttentionBias>& bias,
+              std::initializer_list<const View*> views) {
   const auto is_half = [](const View* view) { return view->element == Element::bfloat16; };
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (!std::ranges::all_of(views, is_half) || a.has_mask || a.dropout != 0 || a.d != a.e || a.d % 8 != 0) return false;
+  if (!std::ranges::all_of(views, is_half) || a.has_mask != bias.has_value()) return false;
+  if (a.dropout != 0 || a.d != a.e || a.d % 8 != 0) return false;
   if (std::max({a.rows, a.l, a.s, a.d}) > kMost || std::min({a.rows, a.l, a.s}) < 1) return false;
   for (std::int64_t i = 0; a.causal && i < a.l; ++i) {
     if (global_of(a.queries, i) != i) return false;
@@ -147,16 +152,19 @@ std::int64_t least_alignment(std::initializer_list<const View*> views) {
 }
 
 std::string name_of(const AttentionArguments& a, const char* what) {
-  return std::string(what) + (a.causal ? "causal attention of " : "attention of ") + std::to_string(a.rows / a.l) +
-         " batches of " + std::to_string(a.l) + " queries and " + std::to_string(a.s) + " keys of " +
-         std::to_string(a.d);
+  return std::string(what) + (a.causal ? "causal " : "") + (a.has_mask ? "masked " : "") + "attention of " +
+         std::to_string(a.rows / a.l) + " batches of " + std::to_string(a.l) + " queries and " + std::to_string(a.s) +
+         " keys of " + std::to_string(a.d);
 }
 
-// scale·Q·Kᵀ, and where it is causal so that a query does not see later keys.
-Place scores_of(Builder& builder, const AttentionArguments& a, const Shapes& shapes, Place query, Place turned_key,
-                Place scale) {
-  const Place scaled =
+// scale·Q·Kᵀ with the bias, and where it is causal so that a query does not see later keys.
+Place scores_of(Builder& builder, const AttentionArguments& a, const std::optional<AttentionBias>& bias,
+                const Shapes& shapes, Place query, Place turned_key, Place scale) {
+  Place scaled =
       builder.apply(cudnn::kMultiply, builder.multiply(query, turned_key, shapes.scores), scale, shapes.scores);
+  if (bias)
+    scaled = builder.apply(cudnn::kAdd, scaled, builder.tensor(dnn_attention::kBias, AttentionBias::kType, bias->sizes),
+                           shapes.scores);
   if (!a.causal) return scaled;
   const auto index = [&](std::int64_t axis) {
     return builder.apply(cudnn::kIndex, scaled, {}, builder.between(shapes.scores, cudnn::kInt32), {}, cudnn::kInt32,
@@ -171,17 +179,17 @@ Place scores_of(Builder& builder, const AttentionArguments& a, const Shapes& sha
 
 }  // namespace
 
-std::optional<DnnGraph> attention_graph(const AttentionArguments& a) {
+std::optional<DnnGraph> attention_graph(const AttentionArguments& a, const std::optional<AttentionBias>& bias) {
   using namespace dnn_attention;
-  if (!is_taken(a, {&a.query, &a.key, &a.value})) return std::nullopt;
-  const Shapes shapes(a);
+  if (!is_taken(a, bias, {&a.query, &a.key, &a.value})) return std::nullopt;
+  const Shapes shapes(a, bias);
   Builder builder(name_of(a, ""), least_alignment({&a.query, &a.key, &a.value}));
   const Place query = builder.tensor(kQuery, DType::bfloat16, shapes.queries),
               key = builder.turned(kTurnedKey, shapes.turned_keys),
               value = builder.tensor(kValue, DType::bfloat16, shapes.keys),
               output = builder.tensor(kOutput, DType::bfloat16, shapes.queries),
               statistics = builder.tensor(kStatistics, DType::float32, shapes.rows), scale = builder.scalar(kScale);
-  const Place scores = scores_of(builder, a, shapes, query, key, scale);
+  const Place scores = scores_of(builder, a, bias, shapes, query, key, scale);
   const Place highest = builder.reduce(cudnn::kMaximum, scores, shapes.rows);
   const Place lowered = builder.apply(cudnn::kSubtract, scores, highest, shapes.scores);
   const Place exponentials = builder.apply(cudnn::kExponential, lowered, {}, shapes.scores);
@@ -196,11 +204,12 @@ std::optional<DnnGraph> attention_graph(const AttentionArguments& a) {
 }
 
 // FlashAttention, appendix B.2: dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q.
-std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
+std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a,
+                                                 const std::optional<AttentionBias>& bias) {
   using namespace dnn_attention;
   const auto views = {&a.query, &a.key, &a.value, &a.output, &a.gradient};
-  if (!is_taken(a, views)) return std::nullopt;
-  const Shapes shapes(a);
+  if (!is_taken(a, bias, views)) return std::nullopt;
+  const Shapes shapes(a, bias);
   Builder builder(name_of(a, "the gradients of "), least_alignment(views));
   const auto tensor = [&](std::int64_t id, const NumberList& sizes) {
     return builder.tensor(id, DType::bfloat16, sizes);
@@ -213,7 +222,7 @@ std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a) {
               key = tensor(kKey, shapes.keys);
   const Place mean =
       builder.reduce(cudnn::kSum, builder.apply(cudnn::kMultiply, gradient, output, shapes.queries), shapes.rows);
-  const Place scores = scores_of(builder, a, shapes, query, turned_key, scale);
+  const Place scores = scores_of(builder, a, bias, shapes, query, turned_key, scale);
   const Place weights = builder.apply(
       cudnn::kExponential, builder.apply(cudnn::kSubtract, scores, statistics, shapes.scores), {}, shapes.scores);
   // Of keys that queries share: a gradient for each of these, which are summed.

@@ -2,10 +2,13 @@
 // kernel, which keeps no score in memory (Dao et al. 2022, FlashAttention).
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "dnn.h"
 #include "kernels/attention.h"
+#include "meshwright/tensor_type.h"
 
 namespace meshwright::cuda {
 
@@ -14,15 +17,29 @@ namespace meshwright::cuda {
 namespace dnn_attention {
 inline constexpr std::int64_t kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kStatistics = 5, kGradient = 6,
                               kQueryGradient = 7, kKeyGradient = 8, kValueGradient = 9, kScale = 10, kUnseen = 11,
-                              kTurnedKey = 12, kTurnedValue = 13;  // the same memory, read column by column
+                              kTurnedKey = 12, kTurnedValue = 13,  // the same memory, read column by column
+    kBias = 14;
 }  // namespace dnn_attention
 
-// Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask or
-// dropout, of values that are not as long as keys, or with queries of which not all are here.
-std::optional<DnnGraph> attention_graph(const AttentionArguments& arguments);
+// What is added to scores in a mask's stead, row by row: of as many batches and heads as queries have, or of one for
+// all.
+struct AttentionBias {
+  static constexpr DType kType = DType::bfloat16;
+  std::int64_t heads = 1;           // of queries
+  std::vector<std::int64_t> sizes;  // batches, heads, queries, keys
+
+  [[nodiscard]] std::int64_t bytes() const { return TensorType{kType, sizes}.bytes(); }
+};
+
+// Attention's result, and its statistics. Nothing: cuDNN does not take it: of types other than bfloat16, with a mask
+// for which there is no bias, with dropout, of values that are not as long as keys, or with queries of which not all
+// are here.
+std::optional<DnnGraph> attention_graph(const AttentionArguments& arguments,
+                                        const std::optional<AttentionBias>& bias = {});
 
 // The gradients of query, key and value, of what attention made and its statistics. Where queries share keys, each of
 // them has gradients in bfloat16, which are summed.
-std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& arguments);
+std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& arguments,
+                                                 const std::optional<AttentionBias>& bias = {});
 
 }  // namespace meshwright::cuda

@@ -128,15 +128,6 @@ using Numbers = std::vector<std::int64_t>;
 constexpr KernelId kKernels[] = {KernelId::convolution_output, KernelId::convolution_input,
                                  KernelId::convolution_weight};
 
-// An H100's, as cuDNN writes them.
-constexpr const char* kH100 =
-    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
-    R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
-    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"totalGlobalMem":85014478848,)"
-    R"("smClockRateKHz":1980000,"memClockRateKHz":2619000,"l2CacheSize":52428800,"cudaDeviceId":0,"deviceVer":900,)"
-    R"("driverVer":13000,"deviceName":"NVIDIA H100 80GB HBM3"})";
-
 // A convolution of one to three dimensions of space, that is drawn.
 struct Drawn {
   ConvolutionArguments arguments;

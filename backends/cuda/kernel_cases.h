@@ -434,6 +434,22 @@ inline std::vector<LocalCase> local_cases() {
   const std::vector<LocalCase::Drawn> dropping{
       {"query", floats({2, 4, 3}), -1}, {"key", floats({2, 8, 3}), -1}, {"value", floats({2, 8, 5}), -1}};
   cases.push_back({"aten.scaled_dot_product_attention", dropped, dropping, floats({2, 4, 5})});
+  // With a mask, as a library that has attention takes it in half precision.
+  for (const auto& [mask, keys] : std::vector<std::array<std::vector<std::int64_t>, 2>>{{{{2, 1, 1, 6}, {2, 4, 6, 8}}},
+                                                                                        {{{4, 3, 6}, {2, 2, 6, 8}}}}) {
+    const LocalCase::Drawn query = drawn("query", {2, 4, 3, 8}), key = drawn("key", keys), value = drawn("value", keys);
+    for (const DType dtype : {DType::boolean, DType::float32}) {
+      const LocalCase::Drawn hidden{
+          "attn_mask", {dtype, mask}, dtype == DType::boolean ? 2 : LocalCase::Drawn::kMasked};
+      const Attributes causal{{"is_causal", true}, {"output_mask", std::vector<std::int64_t>{0, 1, 0, 0}}};
+      cases.push_back({"aten.scaled_dot_product_attention", causal, {query, key, value, hidden}, query.type});
+      cases.push_back(
+          {"meshwright.attention_backward",
+           causal,
+           {drawn("grad_output", query.type.shape), drawn("output", query.type.shape), query, key, value, hidden},
+           key.type});
+    }
+  }
   // Of labels that are smoothed, with classes that weigh differently and a label that is ignored.
   for (const std::int64_t reduction : {0, 1, 2}) {
     const Attributes smooth{{"label_smoothing", 0.25}, {"ignore_index", std::int64_t{2}}, {"reduction", reduction}};

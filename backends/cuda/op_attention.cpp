@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention_dnn.h"
+#include "attention_mask.h"
 #include "attention_products.h"
 #include "kernels/attention.h"
 #include "kernels/reductions.h"
@@ -116,18 +117,7 @@ class AttentionWriter {
     if (mask == nullptr) return Done{};
     std::vector<std::int64_t> scores(query.begin(), query.end() - 1);
     scores.push_back(arguments_.s);
-    std::vector<std::int64_t> strides = broadcast_strides(*mask, scores);
-    arguments_.mask_step = strides.back();
-    scores.pop_back();
-    strides.pop_back();
-    const Walk walk = walk_over(scores, {strides});
-    const Result<Sizes> sizes = sizes_for(walk.sizes);
-    const Result<View> view = view_for(*mask, walk.strides[0]);
-    if (!sizes) return sizes.error();
-    if (!view) return view.error();
-    arguments_.has_mask = true;
-    arguments_.scores = *sizes;
-    arguments_.mask = *view;
+    if (Status status = give_mask(arguments_, *mask, scores, broadcast_strides(*mask, scores)); !status) return status;
     reads_.push_back(mask->range());
     return Done{};
   }

@@ -149,6 +149,16 @@ TEST_P(RunCudaInHalf, IsSoOnAGpu) {
   expect_as_planned(said(outcome), plan);
 }
 
+// What fails there says whose it was.
+TEST_F(RunCuda, GivesMaskedAttentionToTheLibrary) {
+  const std::string plan = planned("llama_tiny", "--mesh 1 --set train.param_dtype=bf16", "plan.json", "a100x1");
+  EXPECT_THAT(run_failing(plan, "\"cudnnBackendExecute:1:2\"").errors,
+              ContainsRegex("\\(aten.scaled_dot_product_attention [^)]*\\): masked attention of 32 batches of 8 "
+                            "queries and 8 keys of 8: cudnnBackendExecute: "));
+  EXPECT_THAT(run_failing(plan, "\"cudnnBackendExecute:4:2\"").errors,
+              ContainsRegex("\\(meshwright.attention_backward [^)]*\\): the gradients of masked attention of 32 "));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, RunCudaInHalf,
     testing::Values(

@@ -19,8 +19,10 @@ struct AttentionArguments {
   View query, key, value, output, gradient, result;
   Sizes scores;  // of queries, over which the mask has its strides
   View mask;
-  int64_t mask_step = 0;  // from key to key
-  Shard queries;          // of the positions l
+  int64_t mask_step = 0;      // from key to key
+  Shard queries;              // of the positions l
+  uint8_t* unseen = nullptr;  // by row of the mask: 1 if a query sees no key
+  double of_unseen = 0;       // what attention_unseen writes for such a query
   double *probabilities = nullptr, *slopes = nullptr;
   // These two where a library computes the products: rows of s floats, each of which becomes numbers of type `weighs`
   // in its place. Of half precision they take the first half of it.
@@ -145,6 +147,38 @@ MESHWRIGHT_ROW_KERNEL(attention_softmax, AttentionArguments) {
     normalize_held<Element::bfloat16>(arguments, row, arguments.first + index, lane);
   else
     normalize_held<Element::float32>(arguments, row, arguments.first + index, lane);
+}
+
+// A mask as numbers that a library adds to scores. Where even the highest is so large that float32 would lose the
+// scores beside it, it is subtracted, of which a softmax makes the same. None is infinite: a library may scale what it
+// is given, and less infinity less infinity is no number. What is below all others by so much has a probability of 0.
+constexpr float kLargeBias = 1024, kLeastBias = -1e30F;
+
+// One index a row of the mask: its row of the result, and whether a query sees no key.
+MESHWRIGHT_ROW_KERNEL(attention_bias, AttentionArguments) {
+  const int64_t reach = reach_of(arguments, index), mask = first_of_mask(arguments, index),
+                end = reach < arguments.s ? reach : arguments.s;
+  float own = -INFINITY, seen = 0;  // NaN is seen
+  for (int64_t j = lane; j < end; j += kLanes) {
+    const float number = masked(arguments, 0.0F, mask, j);
+    own = number > own ? number : own;
+    if (number != -INFINITY) seen = 1;
+  }
+  const float highest = maximum_of_lanes(own);
+  seen = maximum_of_lanes(seen);
+  const float shift = highest > kLargeBias || highest < -kLargeBias ? highest : 0;
+  for (int64_t j = lane; j < arguments.s; j += kLanes) {
+    const float number = j < end ? masked(arguments, 0.0F, mask, j) - shift : kLeastBias;
+    store(arguments.result, index * arguments.s + j, seen == 0 ? 0 : number < kLeastBias ? kLeastBias : number);
+  }
+  if (lane == 0) arguments.unseen[index] = seen == 0 ? 1 : 0;
+}
+
+// One index a query: if it sees no key, its row of the result is `of_unseen`. The mask is what attention_bias made.
+MESHWRIGHT_ROW_KERNEL(attention_unseen, AttentionArguments) {
+  if (arguments.unseen[quotient(first_of_mask(arguments, index), arguments.s)] == 0) return;
+  for (int64_t i = lane; i < arguments.e; i += kLanes)
+    store(arguments.result, index * arguments.e + i, arguments.of_unseen);
 }
 
 // One index an element of the result.

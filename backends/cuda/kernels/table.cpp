@@ -42,6 +42,8 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_BLOCK_ENTRY(likelihood, LikelihoodArguments),
       MESHWRIGHT_ENTRY(likelihood_gradient, LikelihoodArguments),
       MESHWRIGHT_ROW_ENTRY(attention_probabilities, AttentionArguments),
+      MESHWRIGHT_ROW_ENTRY(attention_bias, AttentionArguments),
+      MESHWRIGHT_ROW_ENTRY(attention_unseen, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_result, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_slopes, AttentionArguments),
       MESHWRIGHT_ENTRY(attention_query_gradient, AttentionArguments),

@@ -38,6 +38,8 @@ enum class KernelId : std::uint8_t {
   likelihood,
   likelihood_gradient,
   attention_probabilities,
+  attention_bias,
+  attention_unseen,
   attention_result,
   attention_slopes,
   attention_query_gradient,

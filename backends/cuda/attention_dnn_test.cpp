@@ -1,0 +1,253 @@
+// Attention with a mask as the op is written for cuDNN: kernels on the host, and of cuDNN's calls their graphs, read as
+// its manual says; against this backend's own kernels, which know the mask itself.
+#include "attention_dnn.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dnn_attention_reading.h"
+#include "loaded_dnn.h"
+
+namespace meshwright::cuda {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+constexpr double kForbidden = -std::numeric_limits<double>::infinity();
+
+enum class Kind { boolean, added, single };  // the last one, of float32, cuDNN is not given
+
+struct Masked {
+  const char* name;
+  Shape query, key, mask;
+  Kind kind = Kind::boolean;
+  bool causal = false;
+  bool is_expanded = false;  // over its first dimension, which it has no memory for
+};
+
+class NoFamilies final : public OpTable {
+ public:
+  [[nodiscard]] const OpFamily* find(std::string_view /*op*/) const override { return nullptr; }
+};
+
+class AttentionByDnn : public testing::TestWithParam<Masked> {
+ protected:
+  static constexpr std::size_t kMemory = std::size_t{1} << 20U;
+
+  std::byte* take(std::size_t bytes) {
+    std::byte* taken = memory_.data() + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    EXPECT_LE(used_, kMemory);
+    return taken;
+  }
+  template <class Number>
+  Seen draw(DType dtype, const Shape& shape, const Number& number) {
+    const TensorType type{dtype, shape};
+    Seen seen = seen_at(take(static_cast<std::size_t>(type.bytes())), type);
+    for (std::int64_t i = 0; i < type.elements(); ++i) store(seen.data, *element_for(dtype), i, number(i));
+    return seen;
+  }
+  Seen drawn(const Shape& shape, int phase) {
+    return draw(DType::bfloat16, shape, [&](std::int64_t i) { return std::sin(static_cast<double>(3 * i + phase)); });
+  }
+
+  // The second row of each mask forbids all; of numbers the third one is far below what float32 adds to a score.
+  Seen mask() {
+    Shape shape = GetParam().mask;
+    const std::int64_t keys = shape.back();
+    const auto is_seen = [&](std::int64_t i) { return i / keys != 1 && i * 7 % 3 != 1; };
+    if (GetParam().is_expanded) shape[0] = 1;
+    Seen made =
+        GetParam().kind == Kind::boolean
+            ? draw(DType::boolean, shape, [&](std::int64_t i) { return is_seen(i) ? 1.0 : 0.0; })
+            : draw(GetParam().kind == Kind::single ? DType::float32 : DType::bfloat16, shape, [&](std::int64_t i) {
+                const double number = std::sin(static_cast<double>(5 * i));
+                return !is_seen(i) ? kForbidden : i / keys == 2 ? -0x1p30 + 0x1p23 * std::round(number) : number;
+              });
+    if (!GetParam().is_expanded) return made;
+    made.type.shape = GetParam().mask;
+    made.strides[0] = 0;
+    return made;
+  }
+
+  // What the op makes: by cuDNN's graphs, or by this backend's kernels alone.
+  std::vector<std::vector<double>> run(const std::string& op, const std::vector<std::pair<const char*, Seen>>& operands,
+                                       const std::vector<TensorType>& types, bool by_library) {
+    Node node;
+    node.op = op;
+    node.attributes = {{"is_causal", GetParam().causal}, {"scale", 0.5}};
+    if (types.size() > 1) node.attributes["output_mask"] = Shape{1, 1, 1, 0};
+    OpCall call{node, {}, types};
+    std::vector<Seen> reads, makes;
+    for (const auto& [name, seen] : operands) {
+      node.operands.push_back({name, static_cast<ValueId>(reads.size())});
+      call.operands.push_back(seen.type);
+      reads.push_back(seen);
+    }
+    for (const TensorType& type : types) makes.push_back(seen_at(take(static_cast<std::size_t>(type.bytes())), type));
+    LibraryPlans plans;
+    if (by_library)
+      plans.dnn = [](const DnnGraph& graph) -> Result<std::optional<std::size_t>> {
+        return std::optional(graph.kernel_bytes);
+      };
+    std::size_t graphs = !by_library || GetParam().kind == Kind::single ? 0 : types.size() > 1 ? 2 : 1;
+    std::vector<Work> work;
+    OpWriter writer(
+        call, views_, plans, reads, makes, [&](std::size_t bytes) { return take(bytes); }, work);
+    const Status written = find_op(op)(writer);
+    EXPECT_TRUE(written);
+    for (const Work& each : work) {
+      if (const auto* launch = std::get_if<Launch>(&each)) {
+        kernel(launch->kernel).on_host(launch->arguments.data(), launch->count);
+        continue;
+      }
+      const auto& taken = std::get<DnnCall>(each);
+      --graphs;
+      AttentionReader(*taken.graph, {taken.tensors.begin(), taken.tensors.end()},
+                      {taken.scalars.begin(), taken.scalars.end()})
+          .run();
+    }
+    EXPECT_EQ(graphs, 0);
+    std::vector<std::vector<double>> numbers;
+    for (const Seen& made : makes) {
+      std::vector<double>& each = numbers.emplace_back();
+      for (std::int64_t i = 0; i < made.type.elements(); ++i) each.push_back(load(made.data, Element::bfloat16, i));
+    }
+    return numbers;
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kMemory, std::byte{0xff});  // NaN
+  std::size_t used_ = 0;
+  NoFamilies none_;
+  ViewFinder views_{none_};
+};
+
+// Up to the rounding of what is between.
+void expect_near(const std::vector<std::vector<double>>& made, const std::vector<std::vector<double>>& expected) {
+  ASSERT_EQ(made.size(), expected.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    ASSERT_EQ(made[i].size(), expected[i].size());
+    for (std::size_t at = 0; at < made[i].size(); ++at)
+      ASSERT_NEAR(made[i][at], expected[i][at], 0.02) << at << " of result " << i;
+  }
+}
+
+TEST_P(AttentionByDnn, IsWhatTheOpMeans) {
+  const Seen query = drawn(GetParam().query, 1), key = drawn(GetParam().key, 2), value = drawn(GetParam().key, 3);
+  std::vector<std::pair<const char*, Seen>> operands{
+      {"query", query}, {"key", key}, {"value", value}, {"attn_mask", mask()}};
+  const char* forward = "aten.scaled_dot_product_attention";
+  const auto output = run(forward, operands, {query.type}, true);
+  expect_near(output, run(forward, operands, {query.type}, false));
+  const std::int64_t width = GetParam().query.back();
+  const bool hides_a_query = GetParam().mask.size() > 1 && *(GetParam().mask.rbegin() + 1) > 1;
+  if (hides_a_query) {
+    for (std::int64_t i = 0; i < width; ++i) EXPECT_EQ(output[0][static_cast<std::size_t>(width + i)], 0);
+  }
+  operands.insert(operands.begin(), {{"grad_output", drawn(GetParam().query, 4)},
+                                     {"output", draw(DType::bfloat16, GetParam().query, [&](std::int64_t i) {
+                                        return output[0][static_cast<std::size_t>(i)];
+                                      })}});
+  const std::vector<TensorType> types{query.type, key.type, value.type};
+  const char* backward = "meshwright.attention_backward";
+  const auto gradients = run(backward, operands, types, true);
+  expect_near(gradients, run(backward, operands, types, false));
+  if (hides_a_query) {
+    for (std::int64_t i = 0; i < width; ++i) EXPECT_EQ(gradients[0][static_cast<std::size_t>(width + i)], 0);
+  }
+}
+
+// A row of a mask becomes numbers of which the highest is near 0 and none is infinite; NaN stays.
+TEST(AttentionBias, HasNoInfinity) {
+  const double lowest = std::numeric_limits<float>::lowest(), nan = std::nan("");
+  const std::vector<std::array<double, 3>> rows{{0.5, kForbidden, -1000},      {kForbidden, kForbidden, kForbidden},
+                                                {lowest, lowest, lowest},      {-10000, lowest, -9999},
+                                                {2048, 2049, kForbidden},      {kForbidden, nan, 1},
+                                                {nan, kForbidden, kForbidden}, {-kForbidden, 1, 2}},
+      expected{{0.5, -1e30F, -1000}, {0, 0, 0},        {0, 0, 0},       {-1, -1e30F, 0},
+               {-1, 0, -1e30F},      {-1e30F, nan, 1}, {nan, nan, nan}, {nan, -1e30F, -1e30F}};
+  std::vector<float> mask, made(3 * rows.size());
+  for (const auto& row : rows) mask.insert(mask.end(), row.begin(), row.end());
+  std::vector<std::uint8_t> unseen(rows.size(), 7);
+  AttentionArguments arguments;
+  arguments.l = static_cast<std::int64_t>(rows.size());
+  arguments.s = 3;
+  arguments.has_mask = true;
+  arguments.scores = {1, {arguments.l}};
+  arguments.mask = {mask.data(), Element::float32, {3}};
+  arguments.mask_step = 1;
+  arguments.result.data = made.data();
+  arguments.unseen = unseen.data();
+  kernel(KernelId::attention_bias).on_host(&arguments, arguments.l);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    EXPECT_EQ(unseen[row], row == 1 ? 1 : 0) << row;
+    for (std::size_t key = 0; key < 3; ++key) {
+      const double number = made[3 * row + key];
+      if (std::isnan(expected[row][key]))
+        EXPECT_TRUE(std::isnan(number)) << row << " " << key;
+      else
+        EXPECT_EQ(number, expected[row][key]) << row << " " << key;
+    }
+  }
+}
+
+// cuDNN itself finalizes these graphs, for an H100 that need not be there; which engines it proposes needs a driver.
+TEST(AttentionBias, IsOfAGraphThatTheLibraryMakes) {
+  LoadedDnn library(false, {"libcudnn.so.9"}, kH100);
+  if (!library.is_there()) GTEST_SKIP() << "libcudnn was not found";
+  AttentionArguments arguments;
+  alignas(16) std::byte memory[16];
+  for (View* view : {&arguments.query, &arguments.key, &arguments.value, &arguments.output, &arguments.gradient})
+    *view = {memory, Element::bfloat16};
+  arguments.l = arguments.s = 128;
+  arguments.d = arguments.e = 64;
+  arguments.rows = std::int64_t{2} * 4 * 128;
+  arguments.repeats = 2;
+  ProductPlan plan;
+  EntryPoint entry = EntryPoint::dnn_make;
+  if (const Code code = library.plan(0, *attention_graph(arguments), plan, entry); code != 0)
+    GTEST_SKIP() << "libcudnn plans for no GPU that is not there: " << name(entry) << " " << code;
+  arguments.has_mask = true;
+  for (const Shape& sizes :
+       {Shape{1, 1, 128, 128}, Shape{2, 1, 128, 128}, Shape{1, 4, 128, 128}, Shape{2, 4, 128, 128}}) {
+    for (const auto& graph : {attention_graph(arguments, AttentionBias{4, sizes}),
+                              attention_gradient_graph(arguments, AttentionBias{4, sizes})}) {
+      ASSERT_TRUE(graph);
+      const Code code = library.plan(0, *graph, plan, entry);
+      ASSERT_EQ(code, 0) << name(entry) << ": " << library.text(code) << ", " << graph->name;
+    }
+  }
+  EXPECT_EQ(library.release(0, entry), 0) << name(entry);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Masks, AttentionByDnn,
+    testing::Values(Masked{"shared", {2, 3, 5, 8}, {2, 3, 5, 8}, {1, 1, 5, 5}},
+                    Masked{"by_batch", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 1, 5, 5}},
+                    Masked{"by_key", {2, 3, 5, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}},
+                    Masked{"by_key_causal", {2, 3, 6, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}, Kind::boolean, true},
+                    Masked{"of_two_dimensions", {2, 3, 5, 8}, {2, 3, 5, 8}, {5, 5}, Kind::boolean, true},
+                    Masked{"by_head", {2, 3, 4, 8}, {2, 3, 6, 8}, {1, 3, 4, 6}, Kind::added},
+                    Masked{"by_head_causal", {2, 3, 4, 8}, {2, 3, 4, 8}, {3, 4, 4}, Kind::added, true},
+                    Masked{"of_all", {2, 3, 4, 16}, {2, 3, 6, 16}, {2, 3, 4, 6}, Kind::added},
+                    Masked{"of_all_boolean", {2, 3, 4, 8}, {2, 3, 6, 8}, {2, 3, 4, 6}},
+                    Masked{"of_keys", {2, 3, 4, 8}, {2, 3, 6, 8}, {6}, Kind::added},
+                    Masked{"expanded", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 1, 5, 5}, Kind::added, false, true},
+                    Masked{"of_groups", {2, 4, 3, 8}, {2, 2, 5, 8}, {2, 1, 3, 5}},
+                    Masked{"of_groups_causal", {2, 4, 5, 8}, {2, 2, 5, 8}, {2, 1, 5, 5}, Kind::added, true},
+                    Masked{"of_groups_by_head", {2, 4, 3, 8}, {2, 2, 5, 8}, {4, 3, 5}, Kind::added},
+                    Masked{"of_one_head_of_keys", {2, 4, 3, 8}, {2, 1, 5, 8}, {2, 1, 3, 5}},
+                    Masked{"of_float32", {2, 3, 4, 8}, {2, 3, 6, 8}, {2, 1, 4, 6}, Kind::single},
+                    Masked{"of_three_dimensions", {3, 4, 8}, {3, 6, 8}, {3, 4, 6}},
+                    Masked{"of_five_dimensions", {2, 2, 3, 4, 8}, {2, 2, 3, 4, 8}, {2, 1, 4, 4}, Kind::added},
+                    Masked{"of_one_query", {2, 3, 1, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace meshwright::cuda
