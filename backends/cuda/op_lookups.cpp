@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/lookups.h"
+#include "kernels/runs.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
@@ -63,13 +64,18 @@ Status write_look_up(OpWriter& writer) {
     return Done{};
   }
   if (Status status = fill_with(writer, 0, table); !status) return status;
-  const Range chain{writer.scratch(static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)),
-                    static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)};
-  arguments.chain = reinterpret_cast<std::int64_t*>(const_cast<std::byte*>(chain.begin));
-  writer.launch(KernelId::look_up_chain, arguments, arguments.positions, {indices->range()}, {chain});
-  writer.launch(KernelId::look_up_gradient, arguments, rows.type.elements(), {rows.range(), indices->range(), chain},
-                {table.range()});
-  return Done{};
+  const Seen starts = row_starts(writer, arguments.positions);
+  arguments.starts = reinterpret_cast<std::int64_t*>(starts.data);
+  writer.launch(KernelId::look_up_starts, arguments, arguments.positions, {indices->range()}, {starts.range()});
+  RunArguments runs;
+  runs.columns = runs.column_sizes.of[0] = arguments.columns;
+  runs.position_sizes.of[0] = arguments.positions;
+  runs.position_sizes.rank = runs.column_sizes.rank = 1;
+  runs.value_strides[0] = runs.table_strides[0] = 1;
+  runs.values = *row_view;
+  runs.values.strides[0] = arguments.columns;
+  runs.table = *table_view;
+  return put_rows(writer, runs, starts, rows.range(), table.range());
 }
 
 void launch_pick(OpWriter& writer, PickArguments& arguments, std::vector<Range> reads) {

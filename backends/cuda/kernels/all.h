@@ -23,6 +23,7 @@
 #include "puts.h"
 #include "reductions.h"
 #include "resampling.h"
+#include "runs.h"
 #include "selections.h"
 #include "softmaxes.h"
 #include "statistics.h"
