@@ -445,6 +445,18 @@ inline std::vector<LocalCase> local_cases() {
                      {{"grad_output", floats(loss), -1}, logits, target, weight},
                      floats({14, 7})});
   }
+  // Of probabilities in the place of labels: more classes than a warp has lanes.
+  for (const std::int64_t reduction : {0, 1, 2}) {
+    const Attributes smooth{{"label_smoothing", 0.25}, {"reduction", reduction}};
+    const LocalCase::Drawn logits = drawn("self", {5, 70}), wanted{"target", floats({5, 70})},
+                           weight{"weight", floats({70})};
+    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{};
+    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, wanted, weight}, floats(loss)});
+    cases.push_back({"meshwright.cross_entropy_backward",
+                     smooth,
+                     {{"grad_output", floats(loss), -1}, logits, wanted, weight},
+                     floats({5, 70})});
+  }
   return cases;
 }
 

@@ -34,7 +34,7 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(pick, PickArguments),
       MESHWRIGHT_ROW_ENTRY(loss_maximum, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_terms, LossArguments),
-      MESHWRIGHT_ROW_ENTRY(loss_smoothed, LossArguments),
+      MESHWRIGHT_ROW_ENTRY(loss_wanted, LossArguments),
       MESHWRIGHT_BLOCK_ENTRY(loss_count, LossArguments),
       MESHWRIGHT_BLOCK_ENTRY(loss_combine, LossArguments),
       MESHWRIGHT_ROW_ENTRY(loss_gradient, LossArguments),

@@ -30,7 +30,7 @@ enum class KernelId : std::uint8_t {
   pick,
   loss_maximum,
   loss_terms,
-  loss_smoothed,
+  loss_wanted,
   loss_count,
   loss_combine,
   loss_gradient,
