@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/pointwise.h"
 #include "kernels/puts.h"
 #include "kernels/runs.h"
 #include "op_writer.h"
@@ -131,6 +132,20 @@ Status write_along(OpWriter& writer) {
   return write_rows(writer, put, values);
 }
 
+// One value where a mask is true, whose dimensions are the table's first ones.
+Status write_under_mask(OpWriter& writer) {
+  const Seen &self = writer.operands[0], &result = writer.results[0];
+  Seen mask = writer.operands[1], value = writer.operands[2];
+  mask.type.shape.resize(self.type.shape.size(), 1);
+  mask.strides.resize(self.strides.size(), 0);
+  value = {{value.type.dtype, {}}, value.data, {}};
+  if (!writer.call.node.boolean("accumulate", false))
+    return apply(writer, Function::choose, 0, {&mask, &value, &self}, result);
+  const Seen sum = seen_at(writer.scratch(static_cast<std::size_t>(self.type.bytes())), self.type);
+  if (Status status = combine(writer, Function::add, self, value, sum); !status) return status;
+  return apply(writer, Function::choose, 0, {&mask, &sum, &self}, result);
+}
+
 // As in aten.index.Tensor: indices broadcast against each other, and their dimensions stand where the first index is,
 // or in front if the dimensions that they name are not neighbours.
 Status write_index_put(OpWriter& writer) {
@@ -139,6 +154,9 @@ Status write_index_put(OpWriter& writer) {
   const std::size_t indices = writer.operands.size() - 2, rank = table.strides.size();
   if (indices == 0 || indices > PutStartArguments::kMaxIndices)
     return bad_input("cuda has a kernel for at most " + std::to_string(PutStartArguments::kMaxIndices) + " indices");
+  if (indices == 1 && writer.operands[1].type.dtype == DType::boolean && named_dimension(node.operands[1].name) == 0 &&
+      values.type.elements() == 1)
+    return write_under_mask(writer);
   PutRows put;
   put.adds = node.boolean("accumulate", false);
   std::vector<std::int64_t>& positions = put.positions;
@@ -146,7 +164,8 @@ Status write_index_put(OpWriter& writer) {
   bool neighbours = true;
   for (std::size_t i = 1; i <= indices; ++i) {
     const TensorType& type = writer.operands[i].type;
-    if (type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
+    if (type.dtype == DType::boolean)
+      return bad_input("cuda has no kernel for masks as indices, but for one value under one mask");
     const std::size_t named = named_dimension(node.operands[i].name);
     is_named[named] = true;
     neighbours = neighbours && (i == 1 || named == put.indices.back().dimension + 1);
