@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "block_kernels.h"
+#include "kernels/masks.h"
 #include "kernels/reductions.h"
 #include "kernels/selections.h"
 
@@ -174,6 +175,34 @@ TEST_P(LongKernels, SumAlongLongLines) {
         expect_kernels({extent < 512 ? KernelId::running_sum : KernelId::running_sum_of_long}, what);
       }
     }
+  }
+}
+
+// Tiles of the mask, which is one for two elements.
+TEST_P(LongKernels, ScatterUnderMasks) {
+  for (const std::int64_t count : {1, kMaskTile / 2, kMaskTile / 2 + 1, 3 * kMaskTile + 7}) {
+    const auto elements = static_cast<std::size_t>(2 * count);
+    const Numbers self = draw(2 * count, DType::float32, false), source(self.rbegin(), self.rend());
+    Numbers mask, expected = self, gradient(elements);
+    for (std::int64_t i = 0; i < count; ++i) mask.push_back(i * 7919 % 97 % 3 == 0 ? 1 : 0);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < elements; ++i) {
+      if (mask[i / 2] == 0) continue;
+      expected[i] = source[next];
+      gradient[next++] = self[i];
+    }
+    const TensorType whole{DType::float32, {count, 2}};
+    const Given masked{"mask", mask, {DType::boolean, {count, 1}}};
+    const std::string what = std::to_string(count);
+    expect_equal(
+        compute("aten.masked_scatter", {},
+                {{"self", self, whole, Lie::turned}, masked, {"source", source, {DType::float32, {2 * count}}}},
+                {whole})[0],
+        expected, what);
+    expect_kernels({KernelId::mask_counts, KernelId::running_sum_of_long, KernelId::mask_scatter}, what);
+    expect_equal(compute("meshwright.masked_scatter_backward", {}, {{"grad_output", self, whole, Lie::gaps}, masked},
+                         {{DType::float32, {2 * count}}})[0],
+                 gradient, what + ", backward");
   }
 }
 

@@ -78,6 +78,28 @@ Status write_look_up(OpWriter& writer) {
   return put_rows(writer, runs, starts, rows.range(), table.range());
 }
 
+// A label as zeros and a one.
+Status write_one_hot(OpWriter& writer) {
+  const Seen& result = writer.results[0];
+  const Result<Seen> labels = writer.in_rows(writer.operands[0]);
+  if (!labels) return labels.error();
+  LookupArguments arguments;
+  const Result<View> label_view = view_for(*labels, {}), made = view_for(result, {});
+  const Result<Shard> shard = shard_of(writer.call.node, "classes", result.type.shape.back());
+  if (!label_view) return label_view.error();
+  if (!made) return made.error();
+  if (!shard) return shard.error();
+  arguments.positions = labels->type.elements();
+  arguments.columns = result.type.shape.back();
+  arguments.indices = *label_view;
+  arguments.rows = *made;
+  arguments.shard = *shard;
+  std::vector<Range> reads{labels->range()}, writes{result.range()};
+  arguments.fault = writer.fault(reads, writes);
+  writer.launch(KernelId::mark_label, arguments, result.type.elements(), std::move(reads), std::move(writes));
+  return Done{};
+}
+
 void launch_pick(OpWriter& writer, PickArguments& arguments, std::vector<Range> reads) {
   const Seen& result = writer.results[0];
   std::vector<Range> writes{result.range()};
@@ -185,6 +207,7 @@ Status write_pick(OpWriter& writer) {
 
 WriteOp lookup_op(std::string_view op) {
   if (op == "aten.embedding" || op == "aten.embedding_dense_backward") return write_look_up;
+  if (op == "aten.one_hot") return write_one_hot;
   if (op == "aten.gather") return write_gather;
   if (op == "aten.index_select") return write_index_select;
   return op == "aten.index.Tensor" ? write_pick : nullptr;

@@ -310,7 +310,9 @@ constexpr std::string_view kViews[] = {"aten.view",
                                        "aten.unbind.int",
                                        "aten.detach",
                                        "aten.flatten.using_ints",
-                                       "aten.unflatten.int"};
+                                       "aten.unflatten.int",
+                                       "aten.diagonal",
+                                       "aten.unfold"};
 
 }  // namespace
 

@@ -147,6 +147,7 @@ WriteOp border_op(std::string_view op);
 WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
+WriteOp rearrangement_op(std::string_view op);
 
 enum class Function : std::int32_t;
 

@@ -14,6 +14,7 @@
 #include "likelihoods.h"
 #include "lookups.h"
 #include "losses.h"
+#include "masks.h"
 #include "movement.h"
 #include "norms.h"
 #include "optimizers.h"
@@ -27,3 +28,4 @@
 #include "selections.h"
 #include "softmaxes.h"
 #include "statistics.h"
+#include "windows.h"

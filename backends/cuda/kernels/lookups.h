@@ -79,6 +79,14 @@ MESHWRIGHT_KERNEL(look_up_starts, LookupArguments) {
   arguments.starts[index] = row < 0 ? -1 : row * arguments.columns;
 }
 
+// One index a class of a position: 1 where the position names it. `columns`: the classes that are here.
+MESHWRIGHT_KERNEL(mark_label, LookupArguments) {
+  const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns,
+                named = load<int64_t>(arguments.indices, position);
+  if (arguments.fault != nullptr && column == 0 && is_outside(arguments.shard, named)) *arguments.fault = 1;
+  store(arguments.rows, index, local_of(arguments.shard, named) == column ? 1 : 0);
+}
+
 // Elements of a table, each dimension of which is walked with one of the result, or named by an index.
 struct PickArguments {
   static constexpr int kMaxIndices = 3;
