@@ -1,6 +1,5 @@
 // Kernels of which blocks of threads have an index, and when they are taken: reductions of long rows, running sums and
-// orders of long lines, against plain loops, on the host and on a GPU where there is one. Numbers are multiples of 1/8,
-// so that sums are exact in whatever order they are made.
+// orders of long lines, against plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,123 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "gpu.h"
-#include "guarded_kernel.h"
+#include "block_kernels.h"
+#include "kernels/masks.h"
 #include "kernels/reductions.h"
 #include "kernels/selections.h"
-#include "op_writer.h"
 
 namespace meshwright::cuda {
 namespace {
 
-constexpr std::size_t kRoom = std::size_t{6} << 20U;
-
-class NoFamilies final : public OpTable {
- public:
-  [[nodiscard]] const OpFamily* find(std::string_view) const override { return nullptr; }
-};
-
-// `lines` before and behind the dimension of `extent` elements.
-struct Lines {
-  std::int64_t outer = 1, extent = 1, inner = 1;
-  [[nodiscard]] std::vector<std::int64_t> shape() const { return {outer, extent, inner}; }
-  [[nodiscard]] std::int64_t count() const { return outer * inner; }
-  // Of the row-major order.
-  [[nodiscard]] std::int64_t at(std::int64_t line, std::int64_t i) const {
-    return (line / inner * extent + i) * inner + line % inner;
-  }
-};
-
-// Row by row, turned so that the first dimension lies innermost, or with two elements left out behind each one.
-enum class Lie { rows, turned, gaps };
-
-using Numbers = std::vector<double>;
-
-Element element_of(DType type) { return static_cast<Element>(type); }
-
-// As kernels round it.
-double rounded(double number, DType type) {
-  std::int64_t place = 0;
-  store(&place, element_of(type), 0, number);
-  return load(&place, element_of(type), 0);
-}
-
-// Again and again the same ones; of integers that a float does not hold, and of floats, where `specials` is true, some
-// that are none.
-Numbers draw(std::int64_t count, DType type, bool specials) {
-  Numbers numbers(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    double number = static_cast<double>(i * 7919 % 97);
-    if (type == DType::int64) number += specials ? 0x1p30 : -40;
-    if (is_floating(type)) number = number / 8 - 4;
-    if (type == DType::float64 && specials) number += static_cast<double>(i % 3) * 0x1p-40;
-    if (is_floating(type) && specials && i % 53 == 5) number = NAN;
-    if (is_floating(type) && specials && i % 211 == 7) number = i % 2 == 0 ? INFINITY : -INFINITY;
-    numbers[static_cast<std::size_t>(i)] = rounded(number, type);
-  }
-  return numbers;
-}
-
-Numbers line_of(const Numbers& numbers, const Lines& lines, std::int64_t line) {
-  Numbers made;
-  for (std::int64_t i = 0; i < lines.extent; ++i) made.push_back(numbers[static_cast<std::size_t>(lines.at(line, i))]);
-  return made;
-}
-
-void expect_equal(const Numbers& made, const Numbers& expected, const std::string& what) {
-  ASSERT_EQ(made.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < made.size(); ++i)
-    ASSERT_TRUE(made[i] == expected[i] || (std::isnan(made[i]) && std::isnan(expected[i])))
-        << what << ": element " << i << " is " << made[i] << ", and should be " << expected[i];
-}
-
-class BlockKernels : public testing::TestWithParam<bool> {
+class LongKernels : public BlockKernels {
  protected:
-  void SetUp() override {
-    if (!GetParam()) return;
-    const Status opened = gpu_.open();
-    if (Gpu::is_absent(opened)) GTEST_SKIP() << opened.error().message;
-    ASSERT_TRUE(opened) << opened.error().message;
-  }
-
-  // What the op gives for one operand, and in `kernels_` what computes it.
-  std::vector<Numbers> compute(const std::string& op, Attributes attributes, const Numbers& numbers,
-                               const TensorType& type, Lie lie, const std::vector<TensorType>& made) {
-    Node node;
-    node.op = op;
-    node.attributes = std::move(attributes);
-    node.operands = {{"self", 0}};
-    const OpCall call{node, {type}, made};
-    const Seen from = place(numbers, type, lie);
-    std::vector<Seen> results;
-    for (const TensorType& result : made)
-      results.push_back(seen_at(take(static_cast<std::size_t>(result.bytes())), result));
-    std::vector<Work> work;
-    OpWriter writer(
-        call, views_, {}, {from}, results, [this](std::size_t bytes) { return take(bytes); }, work);
-    const Status written = find_op(op)(writer);
-    EXPECT_TRUE(written) << written.error().message;
-    kernels_.clear();
-    for (const Work& each : work) kernels_.push_back(std::get<Launch>(each).kernel);
-    run(work, op);
-    std::vector<Numbers> computed;
-    for (const Seen& result : results) {
-      Numbers& read = computed.emplace_back();
-      for (std::int64_t i = 0; i < result.type.elements(); ++i)
-        read.push_back(load(on_host(result.data), element_of(result.type.dtype), i));
-    }
-    return computed;
-  }
-
-  void expect_kernels(const std::vector<KernelId>& expected, const std::string& what) const {
-    const auto names = [](const std::vector<KernelId>& ids) {
-      std::string all;
-      for (const KernelId id : ids) all += std::string(kernel(id).name) + " ";
-      return all;
-    };
-    EXPECT_EQ(names(kernels_), names(expected)) << what;
-  }
-
   // Sorted by what a plain sort of positions gives; `kept` of each line.
   void expect_order(const Lines& lines, DType type, bool descending, std::int64_t kept, Lie lie) {
     const Numbers numbers = draw(lines.outer * lines.extent * lines.inner, type, true);
@@ -161,58 +53,9 @@ class BlockKernels : public testing::TestWithParam<bool> {
     expect_equal(sorted[0], values, what + ", values");
     expect_equal(sorted[1], positions, what + ", positions");
   }
-
-  std::vector<KernelId> kernels_;
-
- private:
-  std::byte* begin() { return GetParam() ? gpu_.memory() : block_.data(); }
-  std::byte* on_host(const std::byte* at) { return block_.data() + (at - begin()); }
-  std::byte* take(std::size_t bytes) {
-    std::byte* taken = begin() + used_;
-    used_ += (bytes + 255) / 256 * 256;
-    EXPECT_LE(used_, kRoom);
-    return taken;
-  }
-
-  // The first thing in memory, all else of which is NaN.
-  Seen place(const Numbers& numbers, const TensorType& type, Lie lie) {
-    block_.assign(kRoom, std::byte{0xff});
-    used_ = 0;
-    Seen seen = seen_at(begin(), type);
-    const std::vector<std::int64_t> rows = seen.strides;
-    std::int64_t stride = 1;
-    for (std::size_t d = 0; d < seen.strides.size(); ++d) {
-      if (lie == Lie::gaps) seen.strides[d] *= 3;
-      if (lie == Lie::turned) seen.strides[d] = stride;
-      stride *= type.shape[d];
-    }
-    take(seen.range().bytes);
-    for (std::int64_t i = 0; i < type.elements(); ++i) {
-      std::int64_t at = 0;
-      for (std::size_t d = 0; d < rows.size(); ++d) at += i / rows[d] % type.shape[d] * seen.strides[d];
-      store(on_host(seen.data), element_of(type.dtype), at, numbers[static_cast<std::size_t>(i)]);
-    }
-    return seen;
-  }
-
-  void run(const std::vector<Work>& work, const std::string& op) {
-    if (GetParam()) {
-      const Status done = gpu_.run(work, block_);
-      ASSERT_TRUE(done) << op << ": " << done.error().message;
-      return;
-    }
-    const std::span<std::byte> used = std::span(block_).first(used_);
-    for (const Work& each : work) EXPECT_EQ(run_guarded(std::get<Launch>(each), {&used, 1}), "") << op;
-  }
-
-  Gpu gpu_{kRoom};
-  std::vector<std::byte> block_;
-  std::size_t used_ = 0;
-  NoFamilies families_;
-  ViewFinder views_{families_};
 };
 
-INSTANTIATE_TEST_SUITE_P(Run, BlockKernels, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Run, LongKernels, testing::Bool(),
                          [](const auto& run) { return std::string(run.param ? "OnAGpu" : "OnTheHost"); });
 
 double reduced(const std::string& op, const Numbers& line) {
@@ -226,7 +69,7 @@ struct Types {
   DType from, made;
 };
 
-TEST_P(BlockKernels, ReduceLongRows) {
+TEST_P(LongKernels, ReduceLongRows) {
   for (const Types& types : std::vector<Types>{{DType::float32, DType::float32},
                                                {DType::bfloat16, DType::bfloat16},
                                                {DType::float64, DType::float64},
@@ -264,7 +107,7 @@ TEST_P(BlockKernels, ReduceLongRows) {
 }
 
 // So long that sums of chunks are a long row.
-TEST_P(BlockKernels, ReduceAll) {
+TEST_P(LongKernels, ReduceAll) {
   constexpr std::int64_t kAll = (std::int64_t{1} << 22U) + 5;
   const Numbers numbers = draw(kAll, DType::boolean, false);
   const std::vector<Numbers> sum =
@@ -273,7 +116,7 @@ TEST_P(BlockKernels, ReduceAll) {
   expect_kernels({KernelId::reduce_chunks, KernelId::reduce_chunks}, "sum");
 }
 
-TEST_P(BlockKernels, ReduceSumsOfColumns) {
+TEST_P(LongKernels, ReduceSumsOfColumns) {
   constexpr std::int64_t kRows = 40000;
   const Numbers numbers = draw(kRows * 3, DType::float32, false);
   Numbers expected(3);
@@ -284,7 +127,7 @@ TEST_P(BlockKernels, ReduceSumsOfColumns) {
   expect_kernels({KernelId::column_sums, KernelId::reduce_chunks}, "columns");
 }
 
-TEST_P(BlockKernels, LeaveManyRowsToWarps) {
+TEST_P(LongKernels, LeaveManyRowsToWarps) {
   const Numbers numbers = draw(4096 * 512, DType::int8, false);
   const Lines lines{4096, 512, 1};
   Numbers expected;
@@ -298,7 +141,7 @@ TEST_P(BlockKernels, LeaveManyRowsToWarps) {
   expect_kernels({KernelId::reduce}, "rows");
 }
 
-TEST_P(BlockKernels, ReduceNothing) {
+TEST_P(LongKernels, ReduceNothing) {
   const TensorType no_rows{DType::float32, {0, 5000}}, no_elements{DType::float32, {2, 0}};
   const Attributes last{{"dim", std::vector<std::int64_t>{1}}};
   EXPECT_TRUE(compute("aten.sum.dim_IntList", last, {}, no_rows, Lie::rows, {{DType::float32, {0}}})[0].empty());
@@ -306,7 +149,7 @@ TEST_P(BlockKernels, ReduceNothing) {
                "sums of nothing");
 }
 
-TEST_P(BlockKernels, SumAlongLongLines) {
+TEST_P(LongKernels, SumAlongLongLines) {
   for (const Types& types : std::vector<Types>{{DType::float32, DType::float32},
                                                {DType::bfloat16, DType::float32},
                                                {DType::bfloat16, DType::bfloat16},
@@ -335,7 +178,35 @@ TEST_P(BlockKernels, SumAlongLongLines) {
   }
 }
 
-TEST_P(BlockKernels, SortLines) {
+// Tiles of the mask, which is one for two elements.
+TEST_P(LongKernels, ScatterUnderMasks) {
+  for (const std::int64_t count : {1, kMaskTile / 2, kMaskTile / 2 + 1, 3 * kMaskTile + 7}) {
+    const auto elements = static_cast<std::size_t>(2 * count);
+    const Numbers self = draw(2 * count, DType::float32, false), source(self.rbegin(), self.rend());
+    Numbers mask, expected = self, gradient(elements);
+    for (std::int64_t i = 0; i < count; ++i) mask.push_back(i * 7919 % 97 % 3 == 0 ? 1 : 0);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < elements; ++i) {
+      if (mask[i / 2] == 0) continue;
+      expected[i] = source[next];
+      gradient[next++] = self[i];
+    }
+    const TensorType whole{DType::float32, {count, 2}};
+    const Given masked{"mask", mask, {DType::boolean, {count, 1}}};
+    const std::string what = std::to_string(count);
+    expect_equal(
+        compute("aten.masked_scatter", {},
+                {{"self", self, whole, Lie::turned}, masked, {"source", source, {DType::float32, {2 * count}}}},
+                {whole})[0],
+        expected, what);
+    expect_kernels({KernelId::mask_counts, KernelId::running_sum_of_long, KernelId::mask_scatter}, what);
+    expect_equal(compute("meshwright.masked_scatter_backward", {}, {{"grad_output", self, whole, Lie::gaps}, masked},
+                         {{DType::float32, {2 * count}}})[0],
+                 gradient, what + ", backward");
+  }
+}
+
+TEST_P(LongKernels, SortLines) {
   for (const DType type : {DType::float32, DType::bfloat16, DType::float64, DType::int64, DType::int32, DType::uint8}) {
     for (const std::int64_t extent : {1, 256, 257, kSortTile - 1, kSortTile, kSortTile + 1, 3 * kSortTile + 7}) {
       for (const bool descending : {false, true}) {
@@ -346,7 +217,7 @@ TEST_P(BlockKernels, SortLines) {
   }
 }
 
-TEST_P(BlockKernels, SortByTilesThatAreMerged) {
+TEST_P(LongKernels, SortByTilesThatAreMerged) {
   using enum KernelId;
   const std::vector<std::pair<std::int64_t, std::vector<KernelId>>> cases = {
       {256, {select_order}},
@@ -362,7 +233,7 @@ TEST_P(BlockKernels, SortByTilesThatAreMerged) {
   }
 }
 
-TEST_P(BlockKernels, KeepTheFirstOfAnOrder) {
+TEST_P(LongKernels, KeepTheFirstOfAnOrder) {
   for (const DType type : {DType::float32, DType::int64}) {
     for (const std::int64_t extent : {257, kSortTile + 1, 3 * kSortTile + 7, 6 * kSortTile}) {
       for (const std::int64_t kept : {0, 1, 10, 256, kSortTile - 1, kSortTile, kSortTile + 3, 2 * kSortTile + 9}) {
@@ -374,14 +245,14 @@ TEST_P(BlockKernels, KeepTheFirstOfAnOrder) {
   }
 }
 
-TEST_P(BlockKernels, SortNoLines) {
+TEST_P(LongKernels, SortNoLines) {
   const TensorType none{DType::float32, {0, 5000}};
   EXPECT_TRUE(
       compute("aten.sort", {{"dim", std::int64_t{1}}}, {}, none, Lie::rows, {none, {DType::int64, none.shape}})[0]
           .empty());
 }
 
-TEST_P(BlockKernels, FindTheExtremesOfLongLines) {
+TEST_P(LongKernels, FindTheExtremesOfLongLines) {
   for (const DType type : {DType::float32, DType::bfloat16, DType::float64, DType::int64}) {
     for (const std::int64_t extent : {1, 1023, 1024, 1025, 5000}) {
       for (const bool smallest : {false, true}) {

@@ -286,6 +286,8 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.std_mean.correction",
                                             "aten.logsumexp",
                                             "aten.linalg_vector_norm",
+                                            "aten.linalg_norm",
+                                            "aten._weight_norm",
                                             "aten.prod",
                                             "aten.prod.dim_int",
                                             "meshwright.prod_backward",
@@ -308,6 +310,18 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.outer",
                                             "aten.einsum",
                                             "aten.meshgrid",
+                                            "aten.one_hot",
+                                            "aten.diagonal",
+                                            "aten.diagonal_backward",
+                                            "aten.pixel_shuffle",
+                                            "aten.pixel_unshuffle",
+                                            "aten.broadcast_tensors",
+                                            "aten.unfold",
+                                            "aten.unfold_backward",
+                                            "aten.im2col",
+                                            "aten.col2im",
+                                            "aten.masked_scatter",
+                                            "meshwright.masked_scatter_backward",
                                             "aten.pad",
                                             "aten.reflection_pad2d",
                                             "aten.replication_pad2d",
@@ -460,6 +474,18 @@ inline std::vector<LocalCase> local_cases() {
                      smooth,
                      {{"grad_output", floats(loss), -1}, logits, target, weight},
                      floats({14, 7})});
+  }
+  // Of probabilities in the place of labels: more classes than a warp has lanes.
+  for (const std::int64_t reduction : {0, 1, 2}) {
+    const Attributes smooth{{"label_smoothing", 0.25}, {"reduction", reduction}};
+    const LocalCase::Drawn logits = drawn("self", {5, 70}), wanted{"target", floats({5, 70})},
+                           weight{"weight", floats({70})};
+    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{};
+    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, wanted, weight}, floats(loss)});
+    cases.push_back({"meshwright.cross_entropy_backward",
+                     smooth,
+                     {{"grad_output", floats(loss), -1}, logits, wanted, weight},
+                     floats({5, 70})});
   }
   return cases;
 }

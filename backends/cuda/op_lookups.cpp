@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/lookups.h"
+#include "kernels/runs.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
@@ -63,12 +64,39 @@ Status write_look_up(OpWriter& writer) {
     return Done{};
   }
   if (Status status = fill_with(writer, 0, table); !status) return status;
-  const Range chain{writer.scratch(static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)),
-                    static_cast<std::size_t>(arguments.positions) * 2 * sizeof(std::int64_t)};
-  arguments.chain = reinterpret_cast<std::int64_t*>(const_cast<std::byte*>(chain.begin));
-  writer.launch(KernelId::look_up_chain, arguments, arguments.positions, {indices->range()}, {chain});
-  writer.launch(KernelId::look_up_gradient, arguments, rows.type.elements(), {rows.range(), indices->range(), chain},
-                {table.range()});
+  const Seen starts = row_starts(writer, arguments.positions);
+  arguments.starts = reinterpret_cast<std::int64_t*>(starts.data);
+  writer.launch(KernelId::look_up_starts, arguments, arguments.positions, {indices->range()}, {starts.range()});
+  RunArguments runs;
+  runs.columns = runs.column_sizes.of[0] = arguments.columns;
+  runs.position_sizes.of[0] = arguments.positions;
+  runs.position_sizes.rank = runs.column_sizes.rank = 1;
+  runs.value_strides[0] = runs.table_strides[0] = 1;
+  runs.values = *row_view;
+  runs.values.strides[0] = arguments.columns;
+  runs.table = *table_view;
+  return put_rows(writer, runs, starts, rows.range(), table.range());
+}
+
+// A label as zeros and a one.
+Status write_one_hot(OpWriter& writer) {
+  const Seen& result = writer.results[0];
+  const Result<Seen> labels = writer.in_rows(writer.operands[0]);
+  if (!labels) return labels.error();
+  LookupArguments arguments;
+  const Result<View> label_view = view_for(*labels, {}), made = view_for(result, {});
+  const Result<Shard> shard = shard_of(writer.call.node, "classes", result.type.shape.back());
+  if (!label_view) return label_view.error();
+  if (!made) return made.error();
+  if (!shard) return shard.error();
+  arguments.positions = labels->type.elements();
+  arguments.columns = result.type.shape.back();
+  arguments.indices = *label_view;
+  arguments.rows = *made;
+  arguments.shard = *shard;
+  std::vector<Range> reads{labels->range()}, writes{result.range()};
+  arguments.fault = writer.fault(reads, writes);
+  writer.launch(KernelId::mark_label, arguments, result.type.elements(), std::move(reads), std::move(writes));
   return Done{};
 }
 
@@ -122,11 +150,10 @@ Status write_index_select(OpWriter& writer) {
   return pick_along(writer, index);
 }
 
+// The dimensions of the indices stand in the place of those that they name, or in front if these are no neighbours.
 Status write_pick(OpWriter& writer) {
   const Seen &table = writer.operands[0], &result = writer.results[0];
-  const auto indices = static_cast<std::int32_t>(writer.operands.size()) - 1;
-  const auto first = static_cast<std::int32_t>(named_dimension(writer.call.node.operands[1].name));
-  const std::size_t rank = table.type.shape.size();
+  const std::size_t indices = writer.operands.size() - 1, rank = table.type.shape.size();
   PickArguments arguments;
   if (indices > PickArguments::kMaxIndices || rank > kMaxRank)
     return bad_input("cuda has a kernel for at most " + std::to_string(PickArguments::kMaxIndices) + " indices into " +
@@ -140,29 +167,37 @@ Status write_pick(OpWriter& writer) {
   arguments.table_rank = static_cast<std::int32_t>(rank);
   arguments.table = *view;
   arguments.result = *made;
-  // The dimensions of the indices stand in the place of those that they name.
-  const std::size_t own = result.type.shape.size() + static_cast<std::size_t>(indices) - rank;
-  const std::vector<std::int64_t> of_indices(result.type.shape.begin() + first,
-                                             result.type.shape.begin() + first + static_cast<std::ptrdiff_t>(own));
+  std::ranges::copy(table.type.shape, arguments.extents);
+  std::ranges::fill(arguments.index_of, -1);
+  bool neighbours = true;
+  std::size_t first = 0, last = 0;
+  for (std::size_t i = 0; i < indices; ++i) {
+    const std::size_t named = named_dimension(writer.call.node.operands[i + 1].name);
+    if (writer.operands[i + 1].type.dtype == DType::boolean)
+      return bad_input("cuda has no kernel for masks as indices");
+    arguments.index_of[named] = static_cast<std::int32_t>(i);
+    neighbours = neighbours && (i == 0 || named == last + 1);
+    if (i == 0) first = named;
+    last = named;
+  }
+  const std::size_t own = result.type.shape.size() + indices - rank, front = neighbours ? first : 0;
+  const auto begin = result.type.shape.begin() + static_cast<std::ptrdiff_t>(front);
+  const std::vector<std::int64_t> of_indices(begin, begin + static_cast<std::ptrdiff_t>(own));
   std::vector<Range> reads{table.range()};
-  for (std::int32_t i = 0; i < indices; ++i) {
-    const Seen& index = writer.operands[static_cast<std::size_t>(i) + 1];
-    if (named_dimension(writer.call.node.operands[static_cast<std::size_t>(i) + 1].name) !=
-        static_cast<std::size_t>(first + i))
-      return bad_input("cuda has a kernel for indices of neighbouring dimensions alone");
-    if (index.type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
+  for (std::size_t i = 0; i < indices; ++i) {
+    const Seen& index = writer.operands[i + 1];
     std::vector<std::int64_t> strides(result.type.shape.size(), 0);
-    std::ranges::copy(broadcast_strides(index, of_indices), strides.begin() + first);
+    std::ranges::copy(broadcast_strides(index, of_indices), strides.begin() + static_cast<std::ptrdiff_t>(front));
     const Result<View> named = view_for(index, strides);
     if (!named) return named.error();
     arguments.indices[i] = *named;
     reads.push_back(index.range());
   }
-  for (std::int32_t d = 0; d < arguments.table_rank; ++d) {
-    const bool is_named = d >= first && d < first + indices;
-    arguments.index_of[d] = is_named ? d - first : -1;
-    arguments.dimension_of[d] = d < first ? d : d - indices + static_cast<std::int32_t>(own);
-    arguments.extents[d] = table.type.shape[static_cast<std::size_t>(d)];
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (arguments.index_of[d] >= 0) continue;
+    if (next == front) next += own;
+    arguments.dimension_of[d] = static_cast<std::int32_t>(next++);
   }
   launch_pick(writer, arguments, std::move(reads));
   return Done{};
@@ -172,6 +207,7 @@ Status write_pick(OpWriter& writer) {
 
 WriteOp lookup_op(std::string_view op) {
   if (op == "aten.embedding" || op == "aten.embedding_dense_backward") return write_look_up;
+  if (op == "aten.one_hot") return write_one_hot;
   if (op == "aten.gather") return write_gather;
   if (op == "aten.index_select") return write_index_select;
   return op == "aten.index.Tensor" ? write_pick : nullptr;

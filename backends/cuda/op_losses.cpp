@@ -28,26 +28,25 @@ class LossWriter {
                                                    {"maximum", &arguments_.maximum},     {"terms", &arguments_.terms},
                                                    {"count", &arguments_.count},         {"weight", &arguments_.weight},
                                                    {"grad_output", &arguments_.gradient}};
-    const Seen* given = writer_.operand("self");
+    const Seen *logits = writer_.operand("self"), *labels = writer_.operand("target");
+    arguments_.has_probabilities = labels != nullptr && is_floating(labels->type.dtype);
     for (const auto& each : named) {
-      if (each.second == &arguments_.logits && given != nullptr && given->type.rank() > 2) continue;
-      if (Status status = writer_.view_in_rows({&each, 1}, reads_); !status) return status;
-    }
-    if (given != nullptr && given->type.rank() > 2) {
-      if (Status status = take_turned(*given); !status) return status;
+      const bool has_classes =
+          each.second == &arguments_.logits || (each.second == &arguments_.labels && arguments_.has_probabilities);
+      const Seen* given = has_classes ? writer_.operand(each.first) : nullptr;
+      const bool is_turned = given != nullptr && given->type.rank() > 2;
+      if (Status status = is_turned ? take_turned(*given, *each.second) : writer_.view_in_rows({&each, 1}, reads_);
+          !status)
+        return status;
     }
     arguments_.has_count = writer_.operand("count") != nullptr;
     arguments_.has_weight = writer_.operand("weight") != nullptr;
     if (const Seen* terms = writer_.operand("terms")) arguments_.positions = terms->type.elements() / 3;
-    const Seen* logits = writer_.operand("self");
     if (logits == nullptr) return Done{};
-    const Seen* labels = writer_.operand("target");
-    if (logits->type.rank() < 2 || (labels != nullptr && is_floating(labels->type.dtype)))
-      return bad_input("cuda has a kernel for logits of two dimensions and more with labels alone, and these are " +
-                       to_string(logits->type));
-    arguments_.classes = logits->type.shape[1];
-    arguments_.positions =
-        arguments_.classes == 0 ? logits->type.shape[0] : logits->type.elements() / arguments_.classes;
+    const std::vector<std::int64_t>& shape = logits->type.shape;
+    if (shape.empty()) return bad_input("cuda has no kernel for " + op + " of a number");
+    arguments_.classes = shape[shape.size() > 1 ? 1 : 0];
+    arguments_.positions = arguments_.classes == 0 ? shape[0] : logits->type.elements() / arguments_.classes;
     const Result<Shard> shard = shard_of(writer_.call.node, "classes", arguments_.classes);
     if (!shard) return shard.error();
     arguments_.shard = *shard;
@@ -72,10 +71,10 @@ class LossWriter {
     launch(KernelId::loss_terms, positions, {maximum.range(), terms.range()});
     reads_.push_back(maximum.range());
     reads_.push_back(terms.range());
-    if (arguments_.smoothing != 0) {
-      const Seen smoothed = between(2 * positions, arguments_.smoothed);
-      launch(KernelId::loss_smoothed, positions, {smoothed.range()});
-      reads_.push_back(smoothed.range());
+    if (arguments_.smoothing != 0 || arguments_.has_probabilities) {
+      const Seen wanted = between(2 * positions, arguments_.wanted);
+      launch(KernelId::loss_wanted, positions, {wanted.range()});
+      reads_.push_back(wanted.range());
     }
     if (arguments_.reduction != LossReduction::mean) return;
     const Seen count = between(1, arguments_.count);
@@ -105,11 +104,11 @@ class LossWriter {
     return turned;
   }
 
-  Status take_turned(const Seen& logits) {
-    const Result<Seen> rows = writer_.in_rows(classes_last(logits));
+  Status take_turned(const Seen& tensor, View& view) {
+    const Result<Seen> rows = writer_.in_rows(classes_last(tensor));
     if (!rows) return rows.error();
     reads_.push_back(rows->range());
-    return set(*rows, arguments_.logits);
+    return set(*rows, view);
   }
 
   Status write_turned(const Seen& result) {

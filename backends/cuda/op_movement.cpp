@@ -190,11 +190,8 @@ Status write_triangle(OpWriter& writer) {
   return Done{};
 }
 
-// The first differences of what is joined.
+// The differences of what is joined, and of these, so often.
 Status write_difference(OpWriter& writer) {
-  if (writer.call.node.integer("n", 1) != 1)
-    return bad_input("cuda has a kernel for first differences alone, and n is " +
-                     std::to_string(writer.call.node.integer("n", 1)));
   const Seen& result = writer.results[0];
   const std::size_t dim = dimension_of(writer.call.node, result.type.rank(), -1);
   std::vector<const Seen*> parts;
@@ -202,17 +199,30 @@ Status write_difference(OpWriter& writer) {
   for (const char* name : {"prepend", "self", "append"}) {
     if (const Seen* part = writer.operand(name)) parts.push_back(part);
   }
-  ++type.shape[dim];
+  const std::int64_t times = writer.call.node.integer("n", 1);
+  type.shape[dim] += times;
   Seen whole = *writer.operand("self");
   if (parts.size() > 1) {
     whole = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
     if (Status status = join(writer, parts, dim, whole); !status) return status;
   }
+  if (times == 0) return writer.copy(whole, result);
+  const bool is_boolean = result.type.dtype == DType::boolean;
   std::vector<std::int64_t> start(type.shape.size(), 0);
-  const Seen earlier = part_of(whole, start, result.type.shape);
-  start[dim] = 1;
-  const Function function = result.type.dtype == DType::boolean ? Function::not_equal : Function::subtract;
-  return combine(writer, function, part_of(whole, start, result.type.shape), earlier, result);
+  for (std::int64_t left = times; left > 0; --left) {
+    --type.shape[dim];
+    const TensorType made{is_floating(type.dtype) ? DType::float64 : type.dtype, type.shape};
+    const Seen differences = left == 1 ? result : seen_at(writer.scratch(static_cast<std::size_t>(made.bytes())), made);
+    start[dim] = 0;
+    const Seen earlier = part_of(whole, start, type.shape);
+    start[dim] = 1;
+    if (Status status = combine(writer, is_boolean ? Function::not_equal : Function::subtract,
+                                part_of(whole, start, type.shape), earlier, differences);
+        !status)
+      return status;
+    whole = differences;
+  }
+  return Done{};
 }
 
 // What moves round along some dimensions: up to two parts along each.
@@ -310,7 +320,9 @@ constexpr std::string_view kViews[] = {"aten.view",
                                        "aten.unbind.int",
                                        "aten.detach",
                                        "aten.flatten.using_ints",
-                                       "aten.unflatten.int"};
+                                       "aten.unflatten.int",
+                                       "aten.diagonal",
+                                       "aten.unfold"};
 
 }  // namespace
 

@@ -1,102 +1,175 @@
 // What is put into a table, or added to it, where indices say: the gradients of what picks elements, too.
 #include <algorithm>
-#include <charconv>
 #include <string>
 
+#include "kernels/pointwise.h"
 #include "kernels/puts.h"
+#include "kernels/runs.h"
 #include "op_writer.h"
 
 namespace meshwright::cuda {
 
 namespace {
 
-// What all of these have: a table, what is put, and where the result lies.
-Result<PutArguments> begin_put(OpWriter& writer, const Seen& put) {
-  const Seen &self = writer.operands[0], &result = writer.results[0];
+// An index, in the shape of the positions, and the dimension of the table that it names.
+struct NamingIndex {
+  Seen index;
+  std::size_t dimension = 0;
+};
+
+// What is put at each of the positions and at each place of the columns: all other dimensions of the table.
+struct PutRows {
+  std::vector<NamingIndex> indices;
+  std::vector<std::int64_t> positions, position_strides;             // strides of the values
+  std::vector<std::int64_t> columns, column_strides, table_strides;  // strides of the values, and of the table
+  bool adds = false;
+};
+
+Status write_rows(OpWriter& writer, const PutRows& put, const Seen& values) {
+  const Seen& table = writer.results[0];
+  if (Status status = writer.copy(writer.operands[0], table); !status) return status;
+  PutStartArguments named;
+  const Result<Sizes> index_sizes = sizes_for(put.positions);
+  if (!index_sizes) return index_sizes.error();
+  named.positions = *index_sizes;
+  std::int64_t count = 1;
+  for (const std::int64_t size : put.positions) count *= size;
+  std::vector<Range> reads;
+  for (const NamingIndex& each : put.indices) {
+    const Result<View> view = view_for(each.index, each.index.strides);
+    if (!view) return view.error();
+    named.indices[named.count] = *view;
+    named.extents[named.count] = table.type.shape[each.dimension];
+    named.strides[named.count++] = table.strides[each.dimension];
+    reads.push_back(each.index.range());
+  }
+  const Seen starts = row_starts(writer, count);
+  std::vector<Range> writes{starts.range()};
+  named.starts = reinterpret_cast<std::int64_t*>(starts.data);
+  named.fault = writer.fault(reads, writes);
+  writer.launch(KernelId::put_starts, named, count, std::move(reads), std::move(writes));
+
+  const Walk over_positions = walk_over(put.positions, {put.position_strides}),
+             over_columns = walk_over(put.columns, {put.column_strides, put.table_strides});
+  const Result<Sizes> position_sizes = sizes_for(over_positions.sizes), column_sizes = sizes_for(over_columns.sizes);
+  const Result<View> from = view_for(values, over_positions.strides[0]), to = view_for(table, {});
+  if (!position_sizes) return position_sizes.error();
+  if (!column_sizes) return column_sizes.error();
+  if (!from) return from.error();
+  if (!to) return to.error();
+  RunArguments runs;
+  for (const std::int64_t size : put.columns) runs.columns *= size;
+  runs.position_sizes = *position_sizes;
+  runs.column_sizes = *column_sizes;
+  std::ranges::copy(over_columns.strides[0], runs.value_strides);
+  std::ranges::copy(over_columns.strides[1], runs.table_strides);
+  runs.adds = put.adds;
+  runs.alpha = writer.call.node.number("alpha", 1);
+  runs.values = *from;
+  runs.table = *to;
+  return put_rows(writer, runs, starts, values.range(), table.range());
+}
+
+// One index for each element that is put.
+Status write_scattered(OpWriter& writer, const Seen& values, std::size_t dim, bool adds) {
+  const Seen &self = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
   PutArguments a;
   const Result<Sizes> table = sizes_for(self.type.shape);
-  const Result<View> from = view_for(self, self.strides), values = view_for(put, {}), made = view_for(result, {});
+  const Result<View> named = view_for(index, index.strides), from = view_for(self, self.strides),
+                     put = view_for(values, values.strides), made = view_for(result, {});
   if (!table) return table.error();
+  if (!named) return named.error();
   if (!from) return from.error();
-  if (!values) return values.error();
+  if (!put) return put.error();
   if (!made) return made.error();
   a.table = *table;
+  a.dim = static_cast<std::int32_t>(dim);
+  a.count = index.type.shape[dim];
+  std::ranges::copy(index.type.shape, a.touched);
+  a.adds = adds;
+  a.index = *named;
+  a.values = *put;
   a.self = *from;
-  a.values = *values;
   a.result = *made;
-  a.alpha = writer.call.node.number("alpha", 1);
-  std::ranges::fill(a.index_of, -1);
-  std::ranges::copy(self.type.shape, a.touched);
-  return a;
+  std::vector<Range> reads{self.range(), index.range(), values.range()}, writes{result.range()};
+  a.fault = writer.fault(reads, writes);
+  writer.launch(KernelId::put, a, result.type.elements(), std::move(reads), std::move(writes));
+  return Done{};
 }
 
-void launch(OpWriter& writer, PutArguments& arguments, const Seen& values) {
-  std::vector<Range> reads, writes{writer.results[0].range()};
-  arguments.fault = writer.fault(reads, writes);
-  for (const Seen& operand : writer.operands) reads.push_back(operand.range());
-  reads.push_back(values.range());
-  writer.launch(KernelId::put, arguments, writer.results[0].type.elements(), std::move(reads), std::move(writes));
-}
-
-// One index along one dimension: a list of positions, or, of scatter_add, one for each element that is added.
+// One index along one dimension: a list of positions, or, of what scatters, one for each element that is put.
 Status write_along(OpWriter& writer) {
   const Node& node = writer.call.node;
-  const Seen& index = writer.operands[1];
+  const Seen &self = writer.operands[0], &index = writer.operands[1];
   Seen values = writer.operands.back();
   const bool scatters = node.op.starts_with("aten.scatter");
   if (node.op == "aten.scatter.value") {
-    values = seen_at(writer.scratch(static_cast<std::size_t>(size_bytes(writer.operands[0].type.dtype))),
-                     {writer.operands[0].type.dtype, {}});
+    values = seen_at(writer.scratch(self.element_bytes()), {self.type.dtype, {}});
     if (Status status = fill_with(writer, node.number("value", 0), values); !status) return status;
     values.type.shape = index.type.shape;
     values.strides.assign(index.strides.size(), 0);
   }
-  Result<PutArguments> a = begin_put(writer, values);
-  if (!a) return a.error();
-  const std::int64_t rank = a->table.rank;
+  const std::int64_t rank = self.type.rank();
   if (rank == 0 || values.type.rank() != rank || (scatters ? index.type.rank() != rank : index.type.rank() != 1))
-    return bad_input("cuda has no kernel for " + node.op + " into " + to_string(writer.operands[0].type));
-  const std::size_t dim = dimension_of(node, rank);
-  const Result<View> view = view_for(index, {});
-  if (!view) return view.error();
-  const std::size_t own = scatters ? dim : 0;
-  a->adds = node.op == "aten.scatter_add" || node.op == "aten.index_add";
-  a->index_of[dim] = 0;
-  a->positions.rank = 1;
-  a->positions.of[0] = a->count = index.type.shape[own];
-  a->indices[0] = *view;
-  a->indices[0].strides[0] = index.strides[own];
-  a->values.strides[0] = values.strides[dim];
+    return bad_input("cuda has no kernel for " + node.op + " into " + to_string(self.type));
+  const std::size_t dim = dimension_of(node, rank), own = scatters ? dim : 0;
+  PutRows put;
+  put.adds = node.op == "aten.scatter_add" || node.op == "aten.index_add";
+  put.positions = {index.type.shape[own]};
+  put.position_strides = {values.strides[dim]};
   for (std::size_t d = 0; d < values.strides.size(); ++d) {
     if (d == dim) continue;
-    a->value_strides[d] = values.strides[d];
-    if (!scatters) continue;
-    a->index_strides[d] = index.strides[d];
-    a->touched[d] = index.type.shape[d];
+    if (scatters && index.type.shape[d] > 1 && index.strides[d] != 0)
+      return write_scattered(writer, values, dim, put.adds);
+    put.columns.push_back(scatters ? index.type.shape[d] : values.type.shape[d]);
+    put.column_strides.push_back(values.strides[d]);
+    put.table_strides.push_back(writer.results[0].strides[d]);
   }
-  launch(writer, *a, values);
-  return Done{};
+  Seen list = index;
+  list.type.shape = put.positions;
+  list.strides = {index.strides[own]};
+  put.indices = {{list, dim}};
+  return write_rows(writer, put, values);
+}
+
+// One value where a mask is true, whose dimensions are the table's first ones.
+Status write_under_mask(OpWriter& writer) {
+  const Seen &self = writer.operands[0], &result = writer.results[0];
+  Seen mask = writer.operands[1], value = writer.operands[2];
+  mask.type.shape.resize(self.type.shape.size(), 1);
+  mask.strides.resize(self.strides.size(), 0);
+  value = {{value.type.dtype, {}}, value.data, {}};
+  if (!writer.call.node.boolean("accumulate", false))
+    return apply(writer, Function::choose, 0, {&mask, &value, &self}, result);
+  const Seen sum = seen_at(writer.scratch(static_cast<std::size_t>(self.type.bytes())), self.type);
+  if (Status status = combine(writer, Function::add, self, value, sum); !status) return status;
+  return apply(writer, Function::choose, 0, {&mask, &sum, &self}, result);
 }
 
 // As in aten.index.Tensor: indices broadcast against each other, and their dimensions stand where the first index is,
 // or in front if the dimensions that they name are not neighbours.
 Status write_index_put(OpWriter& writer) {
   const Node& node = writer.call.node;
-  Result<PutArguments> a = begin_put(writer, writer.operands.back());
-  if (!a) return a.error();
-  const std::size_t indices = writer.operands.size() - 2, rank = writer.operands[0].strides.size();
-  if (indices == 0 || indices > PutArguments::kMaxIndices)
-    return bad_input("cuda has a kernel for at most " + std::to_string(PutArguments::kMaxIndices) + " indices");
-  std::vector<std::int64_t> positions;
+  const Seen &table = writer.results[0], &values = writer.operands.back();
+  const std::size_t indices = writer.operands.size() - 2, rank = table.strides.size();
+  if (indices == 0 || indices > PutStartArguments::kMaxIndices)
+    return bad_input("cuda has a kernel for at most " + std::to_string(PutStartArguments::kMaxIndices) + " indices");
+  if (indices == 1 && writer.operands[1].type.dtype == DType::boolean && named_dimension(node.operands[1].name) == 0 &&
+      values.type.elements() == 1)
+    return write_under_mask(writer);
+  PutRows put;
+  put.adds = node.boolean("accumulate", false);
+  std::vector<std::int64_t>& positions = put.positions;
+  std::vector<bool> is_named(rank, false);
   bool neighbours = true;
-  std::size_t first = rank;
   for (std::size_t i = 1; i <= indices; ++i) {
     const TensorType& type = writer.operands[i].type;
-    if (type.dtype == DType::boolean) return bad_input("cuda has no kernel for masks as indices");
+    if (type.dtype == DType::boolean)
+      return bad_input("cuda has no kernel for masks as indices, but for one value under one mask");
     const std::size_t named = named_dimension(node.operands[i].name);
-    a->index_of[named] = static_cast<std::int32_t>(i) - 1;
-    if (i > 1) neighbours = neighbours && named == named_dimension(node.operands[i - 1].name) + 1;
-    first = std::min(first, named);
+    is_named[named] = true;
+    neighbours = neighbours && (i == 1 || named == put.indices.back().dimension + 1);
+    put.indices.push_back({writer.operands[i], named});
     if (positions.size() < type.shape.size())
       positions.insert(positions.begin(), type.shape.size() - positions.size(), 1);
     for (std::size_t d = 0; d < type.shape.size(); ++d) {
@@ -104,36 +177,27 @@ Status write_index_put(OpWriter& writer) {
       if (type.shape[d] != 1) size = type.shape[d];
     }
   }
-  const std::size_t front = neighbours ? first : 0;
-  const Result<Sizes> sizes = sizes_for(positions);
-  if (!sizes) return sizes.error();
-  a->adds = node.boolean("accumulate", false);
-  a->positions = *sizes;
-  a->count = 1;
-  for (const std::int64_t size : positions) a->count *= size;
-  for (std::size_t i = 0; i < indices; ++i) {
-    const Result<View> view = view_for(writer.operands[i + 1], broadcast_strides(writer.operands[i + 1], positions));
-    if (!view) return view.error();
-    a->indices[i] = *view;
+  for (NamingIndex& each : put.indices) {
+    each.index.strides = broadcast_strides(each.index, positions);
+    each.index.type.shape = positions;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (is_named[d]) continue;
+    put.columns.push_back(table.type.shape[d]);
+    put.table_strides.push_back(table.strides[d]);
   }
   // The shape of what is put, once it is broadcast, and its strides.
-  std::vector<std::int64_t> picked;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (a->index_of[d] < 0) picked.push_back(writer.operands[0].type.shape[d]);
-  }
-  picked.insert(picked.begin() + static_cast<std::ptrdiff_t>(front), positions.begin(), positions.end());
-  if (writer.operands.back().strides.size() > picked.size())
-    return bad_input("cuda has no kernel for " + node.op + " of " + to_string(writer.operands.back().type));
-  const std::vector<std::int64_t> strides = broadcast_strides(writer.operands.back(), picked);
-  for (std::size_t d = 0; d < positions.size(); ++d) a->values.strides[d] = strides[front + d];
-  std::size_t next = 0;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (a->index_of[d] >= 0) continue;
-    if (next == front) next += positions.size();
-    a->value_strides[d] = strides[next++];
-  }
-  launch(writer, *a, writer.operands.back());
-  return Done{};
+  const auto front = static_cast<std::ptrdiff_t>(neighbours ? put.indices[0].dimension : 0),
+             behind = front + static_cast<std::ptrdiff_t>(positions.size());
+  std::vector<std::int64_t> picked = put.columns;
+  picked.insert(picked.begin() + front, positions.begin(), positions.end());
+  if (values.strides.size() > picked.size())
+    return bad_input("cuda has no kernel for " + node.op + " of " + to_string(values.type));
+  std::vector<std::int64_t> strides = broadcast_strides(values, picked);
+  put.position_strides.assign(strides.begin() + front, strides.begin() + behind);
+  strides.erase(strides.begin() + front, strides.begin() + behind);
+  put.column_strides = std::move(strides);
+  return write_rows(writer, put, values);
 }
 
 }  // namespace

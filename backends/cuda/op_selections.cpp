@@ -38,31 +38,6 @@ std::vector<std::int64_t> line_strides(const Seen& result, const std::vector<boo
   return strides;
 }
 
-// Of long lines: tiles are sorted, and merged two by two.
-void write_order(OpWriter& writer, const SelectArguments& a, std::int64_t lines, const Range& from,
-                 const std::vector<Range>& results) {
-  OrderArguments order;
-  order.select = a;
-  order.tiles = (a.count + kSortTile - 1) / kSortTile;
-  order.width = std::min<std::int64_t>(a.kept, kSortTile);
-  const std::int64_t places = order.tiles * order.width;
-  const std::size_t bytes = static_cast<std::size_t>(lines * places) *
-                            (is_single(a.from.element) ? sizeof(LineItem<float>) : sizeof(LineItem<double>));
-  // A pass reads what the one before it wrote. The first one reads the operand, the last one writes the results.
-  const auto runs = [&](bool are_needed) { return Range{are_needed ? writer.scratch(bytes) : nullptr, bytes}; };
-  Range written = runs(order.tiles > 1), read = runs(order.tiles > 2);
-  const auto launch = [&](KernelId kernel, std::int64_t count, const Range& reads, bool is_last) {
-    order.to = is_last ? nullptr : const_cast<std::byte*>(written.begin);
-    writer.launch(kernel, order, count, {reads}, is_last ? results : std::vector{written});
-  };
-  launch(KernelId::sort_tiles, lines * order.tiles, from, order.tiles == 1);
-  for (; order.run < order.tiles; order.run *= 2) {
-    std::swap(written, read);
-    order.from = read.begin;
-    launch(KernelId::merge_runs, lines * places, read, 2 * order.run >= order.tiles);
-  }
-}
-
 Status write_selection(OpWriter& writer) {
   const Node& node = writer.call.node;
   const Seen& from = writer.operands[0];
@@ -117,12 +92,7 @@ Status write_selection(OpWriter& writer) {
   a.smallest = node.op == "aten.topk" ? !node.boolean("largest", true) : !node.boolean("descending", false);
   a.kept = has_dim ? writer.results[0].type.shape[dim] : 1;
   if (a.kept > a.count) return bad_input("more elements are picked than there are");
-  if (a.count >= kLastPosition) return bad_input("cuda sorts no more than 2147483646 elements at a time");
-  if (a.count <= kShortOrder)
-    writer.launch(KernelId::select_order, a, from.type.elements(), {from.range()}, std::move(writes));
-  else if (count > 0 && a.kept > 0)
-    write_order(writer, a, count, from.range(), writes);
-  return Done{};
+  return write_order(writer, a, count, from.range(), writes);
 }
 
 constexpr std::string_view kSelections[] = {
@@ -131,6 +101,38 @@ constexpr std::string_view kSelections[] = {
     "aten.any",    "aten.any.dim", "aten.any.dims", "aten.all",         "aten.all.dim", "aten.all.dims"};
 
 }  // namespace
+
+// Of long lines: tiles are sorted, and merged two by two.
+Status write_order(OpWriter& writer, const SelectArguments& a, std::int64_t lines, const Range& from,
+                   const std::vector<Range>& results) {
+  if (a.count >= kLastPosition) return bad_input("cuda sorts no more than 2147483646 elements at a time");
+  if (a.count <= kShortOrder) {
+    writer.launch(KernelId::select_order, a, lines * a.count, {from}, results);
+    return Done{};
+  }
+  if (lines == 0 || a.kept == 0) return Done{};
+  OrderArguments order;
+  order.select = a;
+  order.tiles = (a.count + kSortTile - 1) / kSortTile;
+  order.width = std::min<std::int64_t>(a.kept, kSortTile);
+  const std::int64_t places = order.tiles * order.width;
+  const std::size_t bytes = static_cast<std::size_t>(lines * places) *
+                            (is_single(a.from.element) ? sizeof(LineItem<float>) : sizeof(LineItem<double>));
+  // A pass reads what the one before it wrote. The first one reads the operand, the last one writes the results.
+  const auto runs = [&](bool are_needed) { return Range{are_needed ? writer.scratch(bytes) : nullptr, bytes}; };
+  Range written = runs(order.tiles > 1), read = runs(order.tiles > 2);
+  const auto launch = [&](KernelId kernel, std::int64_t count, const Range& reads, bool is_last) {
+    order.to = is_last ? nullptr : const_cast<std::byte*>(written.begin);
+    writer.launch(kernel, order, count, {reads}, is_last ? results : std::vector{written});
+  };
+  launch(KernelId::sort_tiles, lines * order.tiles, from, order.tiles == 1);
+  for (; order.run < order.tiles; order.run *= 2) {
+    std::swap(written, read);
+    order.from = read.begin;
+    launch(KernelId::merge_runs, lines * places, read, 2 * order.run >= order.tiles);
+  }
+  return Done{};
+}
 
 WriteOp selection_op(std::string_view op) {
   return std::ranges::find(kSelections, op) != std::end(kSelections) ? write_selection : nullptr;

@@ -1,8 +1,10 @@
 // Variances, norms, logarithms of sums of exponentials, and products of lines of numbers.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "dimensions.h"
+#include "kernels/pointwise.h"
 #include "kernels/statistics.h"
 #include "op_writer.h"
 
@@ -16,7 +18,7 @@ Statistic statistic_of(const std::string& op) {
   if (op.starts_with("aten.var")) return Statistic::variance;
   if (op.starts_with("aten.std")) return Statistic::deviation;
   if (op == "aten.logsumexp") return Statistic::log_sum_exp;
-  return op.starts_with("aten.linalg_") ? Statistic::norm : Statistic::product;
+  return op.starts_with("aten.prod") || op == kProductGradient ? Statistic::product : Statistic::norm;
 }
 
 // As the family reads it (plugins/ops/statistics).
@@ -30,11 +32,13 @@ struct Lines {
   std::vector<bool> reduced;
 };
 
-Result<Lines> lines_of(const OpWriter& writer, const Seen& from) {
+// Over the dimensions that the node names, or these.
+Result<Lines> lines_of(const OpWriter& writer, const Seen& from, std::vector<bool> reduced_dimensions = {}) {
   const Node& node = writer.call.node;
   Lines lines;
   StatisticArguments& a = lines.arguments;
-  lines.reduced = named_or_all_dimensions(list_of(node, "dim"), from.type.rank());
+  lines.reduced = std::move(reduced_dimensions);
+  if (lines.reduced.empty()) lines.reduced = named_or_all_dimensions(list_of(node, "dim"), from.type.rank());
   std::vector<std::int64_t> kept, strides, reduced;
   for (std::size_t d = 0; d < lines.reduced.size(); ++d) {
     if (!lines.reduced[d]) {
@@ -100,12 +104,34 @@ Status write_product_gradient(OpWriter& writer) {
   return Done{};
 }
 
+// A length for each position of one dimension, times a direction over its norm.
+Status write_weight_norm(OpWriter& writer) {
+  const Seen &direction = writer.operands[0], &length = writer.operands[1];
+  const std::int64_t rank = direction.type.rank(), dim = writer.call.node.integer("dim", 0);
+  if (dim < 0 || dim >= rank) return bad_input("cuda has no kernel for one length of a whole weight");
+  std::vector<bool> reduced(direction.strides.size(), true);
+  reduced[static_cast<std::size_t>(dim)] = false;
+  Result<Lines> lines = lines_of(writer, direction, std::move(reduced));
+  if (!lines) return lines.error();
+  const TensorType type{DType::float64, length.type.shape};
+  const auto in_scratch = [&] { return seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type); };
+  const Seen norms = in_scratch(), factors = in_scratch();
+  const Result<View> made = view_for(norms, {});
+  if (!made) return made.error();
+  lines->arguments.result = *made;
+  writer.launch(KernelId::statistic, lines->arguments, type.elements(), {direction.range()}, {norms.range()});
+  if (Status status = combine(writer, Function::divide, length, norms, factors); !status) return status;
+  return combine(writer, Function::multiply, direction, factors, writer.results[0]);
+}
+
 }  // namespace
 
 WriteOp statistic_op(std::string_view op) {
+  if (op == "aten._weight_norm") return write_weight_norm;
   if (op == kProductGradient) return write_product_gradient;
   const bool is_one = op.starts_with("aten.var") || op.starts_with("aten.std") || op == "aten.logsumexp" ||
-                      op == "aten.linalg_vector_norm" || op == "aten.prod" || op == "aten.prod.dim_int";
+                      op == "aten.linalg_vector_norm" || op == "aten.linalg_norm" || op == "aten.prod" ||
+                      op == "aten.prod.dim_int";
   return is_one ? write_statistic : nullptr;
 }
 

@@ -147,6 +147,7 @@ WriteOp border_op(std::string_view op);
 WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
+WriteOp rearrangement_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
@@ -184,6 +185,16 @@ Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Se
 struct ReduceArguments;
 void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_t rows, const Range& from,
                  const Range& result);
+
+// Lines of numbers become their order (kernels/selections.h); `from` and `results`: where these lie.
+struct SelectArguments;
+Status write_order(OpWriter& writer, const SelectArguments& arguments, std::int64_t lines, const Range& from,
+                   const std::vector<Range>& results);
+// What a table's rows get of positions that name them (kernels/runs.h). `starts`: in scratch, for each position where
+// its row begins in the table, or -1. Rows that nobody names stay as they are. `values`, `table`: where these lie.
+struct RunArguments;
+Seen row_starts(OpWriter& writer, std::int64_t positions);
+Status put_rows(OpWriter& writer, RunArguments runs, const Seen& starts, const Range& values, const Range& table);
 
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);

@@ -55,15 +55,13 @@ MESHWRIGHT_DEVICE bool is_outside(const Shard& shard, int64_t global) {
   return global < 0 || global >= size;
 }
 
-// All lie row by row. `table`: of the forward what is looked up in, of the backward its gradient, which is made of
-// `rows`. An index outside of the table gives zeros, and a fault, unless that is null.
+// All lie row by row. An index outside of the table gives zeros, and a fault, unless that is null.
 struct LookupArguments {
   int64_t positions = 0, columns = 0;
   int64_t padding = -1;  // an index whose row has no gradient
   View table, indices, rows;
   Shard shard;
-  int64_t* chain =
-      nullptr;  // of the backward: by position, the next one that names the same row, and whether one does before
+  int64_t* starts = nullptr;  // of the backward, by position
   int32_t* fault = nullptr;
 };
 
@@ -74,40 +72,19 @@ MESHWRIGHT_KERNEL(look_up, LookupArguments) {
   store(arguments.rows, index, row < 0 ? 0 : load(arguments.table, row * arguments.columns + column));
 }
 
-// The nearest position from `at` on, by steps of 1 or -1, that names this; the lanes look at as many at a time. -1:
-// none.
-MESHWRIGHT_DEVICE int64_t nearest(const LookupArguments& arguments, double named, int64_t at, int64_t step, int lane) {
-  for (; at >= 0 && at < arguments.positions; at += step * kLanes) {
-    const int64_t own = at + step * lane;
-    const bool is_here = own >= 0 && own < arguments.positions && load(arguments.indices, own) == named;
-    const double found = maximum_of_lanes(is_here ? kLanes - lane : 0);
-    if (found > 0) return at + step * (kLanes - static_cast<int64_t>(found));
-  }
-  return -1;
-}
-
-// One index a position.
-MESHWRIGHT_ROW_KERNEL(look_up_chain, LookupArguments) {
-  const double named = load(arguments.indices, index);
-  const int64_t next = nearest(arguments, named, index + 1, 1, lane),
-                before = nearest(arguments, named, index - 1, -1, lane);
-  if (lane != 0) return;
-  arguments.chain[2 * index] = next;
-  arguments.chain[2 * index + 1] = before >= 0 ? 1 : 0;
-}
-
-// One index a position and a column. The first position that names a row adds up all that do, in their order; other
-// rows of the table stay as they are.
-MESHWRIGHT_KERNEL(look_up_gradient, LookupArguments) {
-  const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns;
-  if (arguments.chain[2 * position + 1] != 0) return;
-  const int64_t named = static_cast<int64_t>(load(arguments.indices, position)),
+// One index a position: where the row that it names begins in the table. -1: there is none here, or it has no gradient.
+MESHWRIGHT_KERNEL(look_up_starts, LookupArguments) {
+  const int64_t named = load<int64_t>(arguments.indices, index),
                 row = named == arguments.padding ? -1 : local_of(arguments.shard, named);
-  if (row < 0) return;
-  double sum = 0;
-  for (int64_t at = position; at >= 0; at = arguments.chain[2 * at])
-    sum += load(arguments.rows, at * arguments.columns + column);
-  store(arguments.table, row * arguments.columns + column, sum);
+  arguments.starts[index] = row < 0 ? -1 : row * arguments.columns;
+}
+
+// One index a class of a position: 1 where the position names it. `columns`: the classes that are here.
+MESHWRIGHT_KERNEL(mark_label, LookupArguments) {
+  const int64_t position = quotient(index, arguments.columns), column = index - position * arguments.columns,
+                named = load<int64_t>(arguments.indices, position);
+  if (arguments.fault != nullptr && column == 0 && is_outside(arguments.shard, named)) *arguments.fault = 1;
+  store(arguments.rows, index, local_of(arguments.shard, named) == column ? 1 : 0);
 }
 
 // Elements of a table, each dimension of which is walked with one of the result, or named by an index.

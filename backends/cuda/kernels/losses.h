@@ -1,5 +1,5 @@
-// Cross entropy of logits n × c and labels, in steps, since other ranks may have some of the classes
-// (plugins/ops/loss/loss.h).
+// Cross entropy of logits n × c and labels, or probabilities n × c, in steps, since other ranks may have some of the
+// classes (plugins/ops/loss/loss.h).
 #pragma once
 
 #include "blocks.h"
@@ -15,10 +15,11 @@ struct LossArguments {
   int64_t positions = 0, classes = 0, ignored = -100;
   LossReduction reduction = LossReduction::mean;
   bool has_count = false, has_weight = false;
-  bool finds_maximum = false;  // with the terms, where no other rank has classes
-  double smoothing = 0;        // of labels, of whole rows of classes alone
+  bool has_probabilities = false;  // in the place of labels, of whole rows of classes alone
+  bool finds_maximum = false;      // with the terms, where no other rank has classes
+  double smoothing = 0;            // of labels, of whole rows of classes alone
   View logits, labels, maximum, terms, count, weight, gradient, result;
-  View smoothed;             // 2 × n, of smoothed labels: Σ of the classes' weights; of these times x − maximum
+  View wanted;               // 2 × n: Σ of what is wanted of all classes; of this times x − maximum
   Shard shard;               // of the classes
   int32_t* fault = nullptr;  // as of LookupArguments
 };
@@ -83,11 +84,16 @@ MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t 
   const Real sum = sum_of_lanes(own.sum == 0 ? Real(0) : own.sum * exp(own.maximum - largest));
   if (lane != 0) return;
   if (arguments.finds_maximum) store(arguments.maximum, index, largest);
+  store(arguments.terms, index, sum);
+  if (arguments.has_probabilities) {
+    store(arguments.terms, arguments.positions + index, Real(0));
+    store(arguments.terms, 2 * arguments.positions + index, Real(1));
+    return;
+  }
   const auto label = load<int64_t>(arguments.labels, index);
   const int64_t here = label == arguments.ignored ? -1 : local_of(arguments.shard, label);
   if (label != arguments.ignored && arguments.fault != nullptr && is_outside(arguments.shard, label))
     *arguments.fault = 1;
-  store(arguments.terms, index, sum);
   store(arguments.terms, arguments.positions + index,
         here < 0 ? Real(0) : load<Real>(arguments.logits, first + here) - largest);
   store(arguments.terms, 2 * arguments.positions + index,
@@ -96,25 +102,37 @@ MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t 
                                : Real(1));
 }
 
-MESHWRIGHT_DEVICE double class_weight(const LossArguments& arguments, int64_t c) {
-  return arguments.has_weight ? load(arguments.weight, c) : 1;
+// Of a class, whatever the label is: its probability, or its share of what is smoothed (Szegedy et al. 2016,
+// "Rethinking the Inception Architecture", section 7), times its weight. What is wanted of a label itself is in the
+// terms.
+template <class Real>
+MESHWRIGHT_DEVICE Real wanted_of(const LossArguments& a, int64_t position, int64_t c) {
+  Real wanted = static_cast<Real>(a.smoothing) / static_cast<Real>(a.classes);
+  if (a.has_probabilities)
+    wanted += static_cast<Real>(1 - a.smoothing) * load<Real>(a.labels, position * a.classes + c);
+  return a.has_weight ? wanted * load<Real>(a.weight, c) : wanted;
 }
 
-// Szegedy et al. 2016, "Rethinking the Inception Architecture", section 7: each class is wanted a little. What of a
-// position's loss is all classes', which is behind the terms.
-MESHWRIGHT_ROW_KERNEL(loss_smoothed, LossArguments) {
-  const double maximum = load(arguments.maximum, index);
-  double weights = 0, weighted = 0;
+template <class Type>
+MESHWRIGHT_DEVICE void find_wanted(Type, const LossArguments& arguments, int64_t index, int lane) {
+  using Real = typename Type::Real;
+  const Real maximum = load<Real>(arguments.maximum, index);
+  Real all = 0, times = 0;
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    const double weight = class_weight(arguments, c);
-    weights += weight;
-    if (weight != 0) weighted += weight * (load(arguments.logits, index * arguments.classes + c) - maximum);
+    const Real wanted = wanted_of<Real>(arguments, index, c);
+    all += wanted;
+    if (wanted != 0) times += wanted * (Type::load(arguments.logits, index * arguments.classes + c) - maximum);
   }
-  weights = sum_of_lanes(weights);
-  weighted = sum_of_lanes(weighted);
+  all = sum_of_lanes(all);
+  times = sum_of_lanes(times);
   if (lane != 0) return;
-  store(arguments.smoothed, index, weights);
-  store(arguments.smoothed, arguments.positions + index, weighted);
+  store(arguments.wanted, index, all);
+  store(arguments.wanted, arguments.positions + index, times);
+}
+
+// One index a position, of smoothed labels and of probabilities; behind the terms.
+MESHWRIGHT_ROW_KERNEL(loss_wanted, LossArguments) {
+  by_type([&](auto type) { find_wanted(type, arguments, index, lane); }, arguments.logits);
 }
 
 MESHWRIGHT_ROW_KERNEL(loss_terms, LossArguments) {
@@ -135,10 +153,10 @@ MESHWRIGHT_DEVICE double loss_of(const LossArguments& arguments, int64_t positio
   if (share == 0) return 0;
   const double logarithm = ::log(load(arguments.terms, position)),
                loss = share * (logarithm - load(arguments.terms, arguments.positions + position));
-  if (arguments.smoothing == 0) return loss;
+  if (arguments.wanted.data == nullptr) return loss;
   const double all =
-      load(arguments.smoothed, position) * logarithm - load(arguments.smoothed, arguments.positions + position);
-  return (1 - arguments.smoothing) * loss + arguments.smoothing / static_cast<double>(arguments.classes) * all;
+      load(arguments.wanted, position) * logarithm - load(arguments.wanted, arguments.positions + position);
+  return arguments.has_probabilities ? all : (1 - arguments.smoothing) * loss + all;
 }
 
 // One index for all, or, without a reduction, for each position.
@@ -174,26 +192,34 @@ MESHWRIGHT_DEVICE void find_gradient(Type, const LossArguments& arguments, int64
   for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) find(c, global_of(arguments.shard, c) >= 0);
 }
 
-// With smoothed labels: what is wanted of a class is its weight's share of all, and of the label the rest.
-MESHWRIGHT_DEVICE void find_smoothed_gradient(const LossArguments& arguments, int64_t index, int lane) {
-  const int64_t first = index * arguments.classes, label = load<int64_t>(arguments.labels, index);
-  const double share = load(arguments.terms, 2 * arguments.positions + index), maximum = load(arguments.maximum, index),
-               each = arguments.smoothing / static_cast<double>(arguments.classes), rest = 1 - arguments.smoothing,
-               all = each * load(arguments.smoothed, index) + rest * share,
-               probability = all / load(arguments.terms, index);
-  double scale = share == 0 ? 0 : load(arguments.gradient, arguments.reduction == LossReduction::none ? index : 0);
-  if (arguments.has_count && scale != 0) scale /= load(arguments.count, 0);
+// The same where something is wanted of all classes.
+template <class Type>
+MESHWRIGHT_DEVICE void find_gradient_of_wanted(Type, const LossArguments& arguments, int64_t index, int lane) {
+  using Real = typename Type::Real;
+  const Real share = load<Real>(arguments.terms, 2 * arguments.positions + index),
+             maximum = load<Real>(arguments.maximum, index),
+             of_label = arguments.has_probabilities ? Real(0) : static_cast<Real>(1 - arguments.smoothing) * share,
+             probability = (load<Real>(arguments.wanted, index) + of_label) / load<Real>(arguments.terms, index);
+  const int64_t first = index * arguments.classes,
+                label = arguments.has_probabilities ? -1 : load<int64_t>(arguments.labels, index);
+  Real scale = share == 0 ? 0 : load<Real>(arguments.gradient, arguments.reduction == LossReduction::none ? index : 0);
+  if (arguments.has_count && scale != 0) scale /= load<Real>(arguments.count, 0);
   for (int64_t c = lane; c < arguments.classes; c += kLanes) {
-    const double wanted = class_weight(arguments, c) * (c == label ? each + rest : each),
-                 logit = load(arguments.logits, first + c);
-    store(arguments.result, first + c, scale == 0 ? 0 : scale * (::exp(logit - maximum) * probability - wanted));
+    const Real wanted = wanted_of<Real>(arguments, index, c) + (c == label ? of_label : Real(0)),
+               slope = exp(Type::load(arguments.logits, first + c) - maximum) * probability - wanted;
+    Type::store(arguments.result, first + c, scale == 0 ? Real(0) : scale * slope);
   }
 }
 
 // One index a position.
 MESHWRIGHT_ROW_KERNEL(loss_gradient, LossArguments) {
-  if (arguments.smoothing != 0) return find_smoothed_gradient(arguments, index, lane);
-  by_type([&](auto type) { find_gradient(type, arguments, index, lane); }, arguments.logits, arguments.result);
+  const auto find = [&](auto type) {
+    if (arguments.wanted.data != nullptr)
+      find_gradient_of_wanted(type, arguments, index, lane);
+    else
+      find_gradient(type, arguments, index, lane);
+  };
+  by_type(find, arguments.logits, arguments.result);
 }
 
 }  // namespace meshwright::cuda

@@ -5,67 +5,78 @@
 
 namespace meshwright::cuda {
 
-// A table, some of whose dimensions are named by indices. What is put has a place for each position of the indices and
-// each place along the other dimensions.
-struct PutArguments {
+// Indices name positions along some of the table's dimensions, the same ones at all places along the others: where each
+// position's row begins in the table. What then is put there, runs.h says.
+struct PutStartArguments {
   static constexpr int kMaxIndices = 3;
-  Sizes table;
-  int32_t index_of[kMaxRank] = {};  // by dimension of the table: the index that names it; -1: none
-  int64_t touched[kMaxRank] = {};   // by dimension that no index names: places beyond stay as they are
-  bool adds = false;
-  double alpha = 1;
   Sizes positions;
-  int64_t count = 0;                                                   // of positions
-  View indices[kMaxIndices];                                           // strides of the positions
-  int64_t index_strides[kMaxRank] = {}, value_strides[kMaxRank] = {};  // by dimension that no index names
-  View values;                                                         // strides of the positions
-  View self;                                                           // strides of the table
-  View result;                                                         // lies row by row
-  int32_t* fault = nullptr;                                            // as of LookupArguments
+  int32_t count = 0;                                             // of indices
+  View indices[kMaxIndices];                                     // strides of the positions
+  int64_t extents[kMaxIndices] = {}, strides[kMaxIndices] = {};  // of the table, along what the index names
+  int64_t* starts = nullptr;                                     // -1: an index is outside
+  int32_t* fault = nullptr;                                      // as of LookupArguments
 };
 
-// One index an element of the table, which looks at all positions: of those that name it it adds up what is put, or
-// takes the last.
-MESHWRIGHT_ROW_KERNEL(put, PutArguments) {
+// One index a position.
+MESHWRIGHT_KERNEL(put_starts, PutStartArguments) {
+  const PutStartArguments& a = arguments;
+  int64_t start = 0;
+  bool inside = true;
+  for (int i = 0; i < a.count; ++i) {
+    auto at = load<int64_t>(a.indices[i], offset_of(a.positions, a.indices[i].strides, index));
+    if (at < 0) at += a.extents[i];  // from the end
+    inside = inside && at >= 0 && at < a.extents[i];
+    start += at * a.strides[i];
+  }
+  if (!inside && a.fault != nullptr) *a.fault = 1;
+  a.starts[index] = inside ? start : -1;
+}
+
+// One index names positions along a dimension, others at each place along the other dimensions.
+struct PutArguments {
+  Sizes table;
+  int32_t dim = 0;                 // that the index names
+  int64_t count = 0;               // of positions along it
+  int64_t touched[kMaxRank] = {};  // by dimension: places beyond stay as they are
+  bool adds = false;
+  View index, values, self;  // strides of the table's dimensions; along `dim`, of the positions
+  View result;               // lies row by row
+  int32_t* fault = nullptr;  // as of LookupArguments
+};
+
+// One index an element of the table, which looks at its line of positions: of those that name it it adds up what is
+// put, or takes the last.
+MESHWRIGHT_KERNEL(put, PutArguments) {
   const PutArguments& a = arguments;
-  int64_t at[kMaxRank] = {};
-  int64_t rest = index, index_first = 0, value_first = 0;
-  bool touched = true, checks = a.fault != nullptr;
+  int64_t rest = index, own = 0, named_first = 0, value_first = 0, self_at = 0;
+  bool touched = true;
   for (int d = a.table.rank; d-- > 0;) {
-    const int64_t outer = quotient(rest, a.table.of[d]);
-    at[d] = rest - outer * a.table.of[d];
+    const int64_t outer = quotient(rest, a.table.of[d]), at = rest - outer * a.table.of[d];
     rest = outer;
-    if (a.index_of[d] >= 0) {
-      checks = checks && at[d] == 0;  // one element of all that these indices may name
+    self_at += at * a.self.strides[d];
+    if (d == a.dim) {
+      own = at;
       continue;
     }
-    touched = touched && at[d] < a.touched[d];
-    index_first += at[d] * a.index_strides[d];
-    value_first += at[d] * a.value_strides[d];
+    touched = touched && at < a.touched[d];
+    named_first += at * a.index.strides[d];
+    value_first += at * a.values.strides[d];
   }
-  double sum = 0, last = -1;
-  for (int64_t p = lane; p < a.count && touched; p += kLanes) {
-    bool is_here = true;
-    for (int d = 0; d < a.table.rank && (is_here || checks); ++d) {
-      if (a.index_of[d] < 0) continue;
-      const View& named = a.indices[a.index_of[d]];
-      auto position = static_cast<int64_t>(load(named, index_first + offset_of(a.positions, named.strides, p)));
-      if (position < 0) position += a.table.of[d];
-      is_here = is_here && position == at[d];
-      if (checks && (position < 0 || position >= a.table.of[d])) *a.fault = 1;
-    }
-    if (!is_here) continue;
-    last = static_cast<double>(p);
-    if (a.adds) sum += load(a.values, value_first + offset_of(a.positions, a.values.strides, p));
+  const int64_t extent = a.table.of[a.dim];
+  const bool checks = a.fault != nullptr && own == 0;  // one element of all that this line may name
+  double sum = 0;
+  int64_t last = -1;
+  for (int64_t p = 0; p < a.count && touched; ++p) {
+    auto at = load<int64_t>(a.index, named_first + p * a.index.strides[a.dim]);
+    if (at < 0) at += extent;
+    if (checks && (at < 0 || at >= extent)) *a.fault = 1;
+    if (at != own) continue;
+    last = p;
+    if (a.adds) sum += load(a.values, value_first + p * a.values.strides[a.dim]);
   }
-  sum = sum_of_lanes(sum);
-  last = maximum_of_lanes(last);
-  if (lane != 0) return;
-  const double self = load(a.self, offset_of(a.table, a.self.strides, index));
   const bool overwritten = last >= 0 && !a.adds;
   store(a.result, index,
-        overwritten ? load(a.values, value_first + offset_of(a.positions, a.values.strides, static_cast<int64_t>(last)))
-                    : self + a.alpha * sum);
+        overwritten ? load(a.values, value_first + last * a.values.strides[a.dim]) : load(a.self, self_at) + sum);
 }
 
 }  // namespace meshwright::cuda
