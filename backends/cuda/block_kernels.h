@@ -16,6 +16,7 @@
 #include "op_writer.h"
 
 namespace meshwright::cuda {
+
 constexpr std::size_t kRoom = std::size_t{6} << 20U;
 
 class NoFamilies final : public OpTable {
@@ -93,11 +94,16 @@ class BlockKernels : public testing::TestWithParam<bool> {
     Lie lie = Lie::rows;
   };
 
-  // What the op gives, and in `kernels_` what computes it.
+  // What the op gives, and in `work_` what computes it.
   std::vector<Numbers> compute(const std::string& op, Attributes attributes, const std::vector<Given>& given,
                                const std::vector<TensorType>& made) {
+    return compute(find_op(op), op, std::move(attributes), given, made);
+  }
+  // The same of what `write` writes. `what`: of messages.
+  std::vector<Numbers> compute(WriteOp write, const std::string& what, Attributes attributes,
+                               const std::vector<Given>& given, const std::vector<TensorType>& made) {
     Node node;
-    node.op = op;
+    node.op = what;
     node.attributes = std::move(attributes);
     OpCall call{node, {}, made};
     std::vector<Seen> operands;
@@ -111,14 +117,12 @@ class BlockKernels : public testing::TestWithParam<bool> {
     std::vector<Seen> results;
     for (const TensorType& result : made)
       results.push_back(seen_at(take(static_cast<std::size_t>(result.bytes())), result));
-    std::vector<Work> work;
+    work_.clear();
     OpWriter writer(
-        call, views_, {}, operands, results, [this](std::size_t bytes) { return take(bytes); }, work);
-    const Status written = find_op(op)(writer);
+        call, views_, {}, operands, results, [this](std::size_t bytes) { return take(bytes); }, work_);
+    const Status written = write(writer);
     EXPECT_TRUE(written) << written.error().message;
-    kernels_.clear();
-    for (const Work& each : work) kernels_.push_back(std::get<Launch>(each).kernel);
-    run(work, op);
+    run(what);
     std::vector<Numbers> computed;
     for (const Seen& result : results) {
       Numbers& read = computed.emplace_back();
@@ -132,16 +136,22 @@ class BlockKernels : public testing::TestWithParam<bool> {
     return compute(op, std::move(attributes), {{"self", numbers, type, lie}}, made);
   }
 
+  [[nodiscard]] std::vector<KernelId> launched() const {
+    std::vector<KernelId> all;
+    for (const Work& each : work_) all.push_back(std::get<Launch>(each).kernel);
+    return all;
+  }
+
   void expect_kernels(const std::vector<KernelId>& expected, const std::string& what) const {
     const auto names = [](const std::vector<KernelId>& ids) {
       std::string all;
       for (const KernelId id : ids) all += std::string(kernel(id).name) + " ";
       return all;
     };
-    EXPECT_EQ(names(kernels_), names(expected)) << what;
+    EXPECT_EQ(names(launched()), names(expected)) << what;
   }
 
-  std::vector<KernelId> kernels_;
+  std::vector<Work> work_;
 
  private:
   std::byte* begin() { return GetParam() ? gpu_.memory() : block_.data(); }
@@ -172,14 +182,14 @@ class BlockKernels : public testing::TestWithParam<bool> {
     return seen;
   }
 
-  void run(const std::vector<Work>& work, const std::string& op) {
+  void run(const std::string& what) {
     if (GetParam()) {
-      const Status done = gpu_.run(work, block_);
-      ASSERT_TRUE(done) << op << ": " << done.error().message;
+      const Status done = gpu_.run(work_, block_);
+      ASSERT_TRUE(done) << what << ": " << done.error().message;
       return;
     }
     const std::span<std::byte> used = std::span(block_).first(used_);
-    for (const Work& each : work) EXPECT_EQ(run_guarded(std::get<Launch>(each), {&used, 1}), "") << op;
+    for (const Work& each : work_) EXPECT_EQ(run_guarded(std::get<Launch>(each), {&used, 1}), "") << what;
   }
 
   Gpu gpu_{kRoom};

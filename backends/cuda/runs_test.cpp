@@ -96,7 +96,7 @@ TEST_P(Runs, PutWhatIndicesName) {
                               {"values", values, {type, {kOuter, half, 2}}, Lie::gaps}},
                              {whole})[0],
                      expected, std::to_string(count) + (adds ? " added" : " put"));
-        EXPECT_EQ(kernels_.back(), count > RunArguments::kPiece ? KernelId::join_runs : KernelId::sum_runs);
+        EXPECT_EQ(launched().back(), count > RunArguments::kPiece ? KernelId::join_runs : KernelId::sum_runs);
       }
     }
   }
@@ -117,7 +117,7 @@ TEST_P(Runs, ScatterLines) {
                           {"src", values, put, Lie::turned}},
                          {table})[0],
                  expected, std::to_string(lines));
-    EXPECT_EQ(kernels_.back(), lines == 1 ? KernelId::join_runs : KernelId::put);
+    EXPECT_EQ(launched().back(), lines == 1 ? KernelId::join_runs : KernelId::put);
   }
 }
 
