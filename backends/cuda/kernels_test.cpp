@@ -217,11 +217,11 @@ class Kernels : public testing::Test {
     return true;
   }
 
-  // The weights of attention, what experts save for their gradients and make on their way there, and what a library's
-  // convolution makes before the bias is added.
+  // The weights of attention, what experts and recurrent layers save for their gradients and make on their way there,
+  // and what a library's convolution makes before the bias is added.
   static bool rounds_between(const std::string& op, bool by_library) {
     return op.find("attention") != std::string::npos || op.starts_with("meshwright.experts") ||
-           (by_library && op.find("conv") != std::string::npos);
+           op.starts_with("meshwright.recurrent") || (by_library && op.find("conv") != std::string::npos);
   }
 
   void run(const std::vector<Work>& work, Memory& memory, const std::string& op, const std::string& where) {

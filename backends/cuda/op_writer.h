@@ -107,6 +107,13 @@ class OpWriter {
   void multiply(const Product& product) { work_.emplace_back(product); }
   void add(DnnCall call) { work_.emplace_back(std::move(call)); }
 
+  // What has been written from a place on can be written again.
+  [[nodiscard]] std::size_t written() const { return work_.size(); }
+  [[nodiscard]] std::vector<Work> written_from(std::size_t first) const {
+    return {work_.begin() + static_cast<std::ptrdiff_t>(first), work_.end()};
+  }
+  void add_again(const std::vector<Work>& work) { work_.insert(work_.end(), work.begin(), work.end()); }
+
  private:
   const std::function<std::byte*(std::size_t)> scratch_;
   std::vector<Work>& work_;
@@ -146,6 +153,7 @@ WriteOp statistic_op(std::string_view op);
 WriteOp border_op(std::string_view op);
 WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
+WriteOp recurrent_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
 WriteOp rearrangement_op(std::string_view op);
 

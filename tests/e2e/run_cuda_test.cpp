@@ -182,6 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"swin1", "swin_tiny", "a100x1", "--mesh 1"}, Trained{"t5_4", "t5_tiny", "a100x4", "--mesh 2x2"},
         Trained{"unet4", "unet_tiny", "a100x4", "--mesh 2x2"}, Trained{"qwen2", "qwen_moe_tiny", "a100x2", "--mesh 2"},
         Trained{"bert4", "bert_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
+        Trained{"recurrent4", "recurrent_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
         Trained{"regularized8", "regularized_tiny", "slow8", "--mesh 2x4"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -251,6 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
         // Tokens travel to their experts.
         Trained{"experts8", "mixtral_tiny", "slow8_far", "--set inter.manual.ep=8 --set model.batch=8"},
         Trained{"experts2x4", "qwen_moe_tiny", "slow8_far", "--set inter.manual.ep=4 --set model.batch=8"},
+        Trained{"recurrent1", "recurrent_tiny", "a100x1", "--mesh 1"},
+        Trained{"recurrent4", "recurrent_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=all"},
         Trained{"regularized1", "regularized_tiny", "a100x1", "--mesh 1"},
         Trained{"regularized4", "regularized_tiny", "a100x4", "--mesh 2x2 --set search.batch_axes=0"},
         Trained{"regularized8", "regularized_tiny", "slow8", "--mesh 2x4"},

@@ -73,6 +73,22 @@ class Regularized(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits, labels.view(-1), label_smoothing=0.1)
 
 
+class Recurrent(torch.nn.Module):
+    """Tags words by what stands before and behind them, and by a summary of the sentence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(VOCABULARY, WIDTH)
+        self.both_ways = torch.nn.LSTM(WIDTH, WIDTH // 2, num_layers=2, bidirectional=True, batch_first=True)
+        self.forward_only = torch.nn.GRU(WIDTH, WIDTH // 2)
+        self.tags = torch.nn.Linear(WIDTH // 2, CLASSES)
+
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        read, (state, _) = self.both_ways(self.words(input_ids))
+        tagged, _ = self.forward_only(read.transpose(0, 1), state[:1])
+        return torch.nn.functional.cross_entropy(self.tags(tagged).flatten(0, 1), labels.transpose(0, 1).flatten())
+
+
 class Outside(torch.nn.Module):
     """Looks words up behind the last one: a mistake, of which a run has to speak."""
 
@@ -343,6 +359,10 @@ def regularized():
     return Regularized(), {"input_ids": tokens(), "labels": tokens()}
 
 
+def recurrent():
+    return Recurrent(), {"input_ids": tokens(), "labels": torch.zeros(BATCH, LENGTH, dtype=torch.int64)}
+
+
 def outside():
     return Outside(), {"input_ids": tokens()}
 
@@ -370,7 +390,7 @@ def fill(model: torch.nn.Module) -> None:
 MODELS: dict[str, Callable] = {"spectral_tiny": spectral, "gpt2_tiny": gpt2, "gpt2_deep_tiny": lambda: gpt2(5), "gpt2_tiny_weights": gpt2, "bert_tiny": bert, "vit_tiny": vit,
                                "mlp_tiny": mlp, "mlp_bf16_weights": mlp_bf16, "llama_tiny": llama, "resnet_tiny": resnet, "t5_tiny": t5, "t5_attentive_tiny": t5_attentive,
                                "vgg_tiny": vgg, "clip_tiny": clip, "swin_tiny": swin, "densenet_tiny": densenet, "unet_tiny": unet, "vit_torchvision_tiny": vit_torchvision, "mixtral_tiny": mixtral,
-                               "mixtral_short": mixtral_short, "regularized_tiny": regularized, "outside_tiny": outside,
+                               "mixtral_short": mixtral_short, "regularized_tiny": regularized, "outside_tiny": outside, "recurrent_tiny": recurrent,
                                "qwen_moe_tiny": qwen_moe, "gpt2_long": gpt2_long, "encoder_open": lambda: encoder(8, 16),
                                "encoder_12x10": lambda: encoder(12, 10), "resnet50": resnet50}
 

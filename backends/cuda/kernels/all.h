@@ -23,6 +23,7 @@
 #include "pooling.h"
 #include "products.h"
 #include "puts.h"
+#include "recurrent.h"
 #include "reductions.h"
 #include "resampling.h"
 #include "runs.h"

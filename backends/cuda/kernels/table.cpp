@@ -101,6 +101,8 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(exchange_numbers, ExchangeArguments),
       MESHWRIGHT_ENTRY(exchange_combine, ExchangeArguments),
       MESHWRIGHT_ENTRY(exchange_collect, ExchangeArguments),
+      MESHWRIGHT_ENTRY(recurrent_step, RecurrentArguments),
+      MESHWRIGHT_ENTRY(recurrent_step_back, RecurrentArguments),
       MESHWRIGHT_BLOCK_ENTRY(statistic, StatisticArguments),
       MESHWRIGHT_ENTRY(product_gradient, ProductGradientArguments),
       MESHWRIGHT_ENTRY(draw, DrawArguments),

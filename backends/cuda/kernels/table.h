@@ -97,6 +97,8 @@ enum class KernelId : std::uint8_t {
   exchange_numbers,
   exchange_combine,
   exchange_collect,
+  recurrent_step,
+  recurrent_step_back,
   statistic,
   product_gradient,
   draw,
