@@ -58,11 +58,9 @@ Launch launch_of(const Product& product) {
     arguments.addend = view_of(product.addend, shape.made, shape.addend);
     launch.reads.push_back(range_of(arguments.addend, shape.batches, shape.m, shape.n));
   }
-  if (shape.bias != 0) {  // no product has both
-    arguments.adds = true;
-    arguments.beta = 1;
-    arguments.addend = view_of(product.bias, shape.made, {false, 0, 0, shape.bias});
-    launch.reads.push_back(range_of(arguments.addend, 1, 1, shape.n));
+  if (shape.bias != 0) {
+    arguments.bias = view_of(product.bias, shape.made, {false, 0, 0, shape.bias});
+    launch.reads.push_back(range_of(arguments.bias, 1, 1, shape.n));
   }
   arguments.activation = kernel_function_of(shape.activation);
   if (shape.keeps) {

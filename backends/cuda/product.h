@@ -39,7 +39,7 @@ struct ProductShape {
 // "4 of 16×32·32×8", " in bfloat16" where the factors are, and " with ReLU" or " with GELU"
 std::string to_string(const ProductShape& shape);
 
-// aux = alpha · a·b, plus beta · addend where the shape adds, or plus the bias where it has one; sums in float32 at
+// aux = alpha · a·b, plus beta · addend where the shape adds, and plus the bias where it has one; sums in float32 at
 // least. result = the activation of that sum, before it is rounded. The addend may be the result itself where there is
 // no aux; else nothing of the result or of aux is read.
 struct Product {

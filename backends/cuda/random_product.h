@@ -113,7 +113,7 @@ class ProductDrawer {
     shape.addend = shape.result;
     if (shape.adds && below(2) == 0)
       made.addend = place(shape.addend, shape.m, shape.n, false, shape.batches, false, made.floats);
-    if (!shape.adds && shape.batches == 1 && below(2) == 0) {
+    if (shape.batches == 1 && below(2) == 0) {
       MatrixPlace row;
       made.bias = place(row, 1, shape.n, false, 1, false, made.floats);
       shape.bias = row.alignment;

@@ -343,7 +343,7 @@ Status StepBuilder::drop(const Instruction& instruction) {
     if (storage->reads != 1 || chain_ == nullptr) continue;
     keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
     const auto chained = static_cast<std::size_t>(chain_ - made_.commands.data());
-    if (Status status = fuse_activation(chained, storage->data); !status) return status;
+    if (Status status = fuse_into_product(chained, storage->data); !status) return status;
   }
   return Done{};
 }

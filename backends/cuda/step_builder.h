@@ -79,7 +79,7 @@ class StepBuilder {
   Status update(const Instruction& instruction);
   Status take_over(const Instruction& instruction);
   Status drop(const Instruction& instruction);
-  Status fuse_activation(std::size_t step, const std::byte* unread);
+  Status fuse_into_product(std::size_t step, const std::byte* unread);
   Status fuse_kept_activations();
   Status hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made);
   Status close(RankStep& made);

@@ -5,13 +5,14 @@
 
 namespace meshwright::cuda {
 
-// aux = alpha · a·b + beta · addend, and result = the activation of that sum, before it is rounded. Strides of batches,
-// then those of a matrix' rows and columns in the two last places.
+// aux = alpha · a·b + beta · addend + bias, and result = the activation of that sum, before it is rounded. Strides of
+// batches, then those of a matrix' rows and columns in the two last places.
 struct ProductArguments {
   static constexpr int kRow = kMaxRank - 2, kColumn = kMaxRank - 1;
   Sizes batch;
   int64_t m = 1, n = 1, k = 1;
   View a, b, addend, result;
+  View bias;  // a number for each column, one after the other; without memory: there is none
   bool adds = false;
   double alpha = 1, beta = 1;
   Function activation = Function::identity;  // or relu, tanh_gelu
@@ -43,6 +44,7 @@ MESHWRIGHT_KERNEL(product, ProductArguments) {
   sum *= arguments.alpha;
   if (arguments.adds)
     sum += arguments.beta * load(arguments.addend, at_of(arguments, arguments.addend, batch, row, column));
+  if (arguments.bias.data != nullptr) sum += load(arguments.bias, column);
   if (arguments.keeps) store(arguments.aux, at_of(arguments, arguments.aux, batch, row, column), sum);
   store(arguments.result, at_of(arguments, arguments.result, batch, row, column), activated(arguments.activation, sum));
 }

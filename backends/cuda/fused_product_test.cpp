@@ -1,5 +1,6 @@
-// Which activations become a part of the product before them, in steps of small programs: by the places at which the
-// step builder puts them, and by what the step computes, in memory that shows each launch only what it says it reads.
+// Which activations, and which sums, become a part of the product before them, in steps of small programs: by the
+// places at which the step builder puts them, and by what the step computes, in memory that shows each launch only what
+// it says it reads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ class NoFamilies final : public OpTable {
 // What a step has, and what it makes of the same inputs.
 struct Ran {
   int relu = 0, gelu = 0;  // products with these
+  int added = 0;           // and those that add something else than a bias
   int kept = 0;            // of those with GELU, whose operand is kept
   int products = 0, chains = 0;
   std::int64_t peak_bytes = 0;
@@ -33,13 +35,13 @@ struct Ran {
 };
 
 // What a library has.
-enum class Library : std::uint8_t { none, products, activations };
+enum class Library : std::uint8_t { none, products, all };
 
 // x·wᵀ + bias, and activations of it, all of `size`×`size` on one rank. x, w and the bias are used again at the end, so
 // that the arena puts nothing into their places before that.
-class FusedActivation : public ::testing::Test {
+class FusedProduct : public ::testing::Test {
  protected:
-  static constexpr std::size_t kWorkspace = 200, kWorkspaceWithActivation = 700;
+  static constexpr std::size_t kWorkspace = 200, kWorkspaceOfMore = 700;
 
   void start(std::int64_t size) {
     x_ = build_.input("x", meshwright::testing::count_up({size, size}), "RR");
@@ -70,6 +72,11 @@ class FusedActivation : public ::testing::Test {
   }
   // By a product, so that no chain goes on.
   ProgramValueId multiplied(ProgramValueId by) { return build_.compute("aten.mm", {by, w_}, "RR"); }
+  // Its memory is nobody else's until the end.
+  ProgramValueId kept(ProgramValueId value) {
+    build_.output(value);
+    return value;
+  }
   void end(ProgramValueId output) { hand_out(add(add(output, x_), bias_)); }
   void hand_out(ProgramValueId output) { build_.output(output_ = output); }
 
@@ -106,10 +113,10 @@ class FusedActivation : public ::testing::Test {
       ran.output.push_back(load<float>(made.data, static_cast<Element>(dtype), i));
     return ran;
   }
-  // With activations in products, and without.
+  // With what stands behind products in them, and without.
   Ran expect_same(DType dtype = DType::float32, float tolerance = 1e-5F) {
-    const Ran fused = run(Library::activations, dtype), apart = run(Library::products, dtype);
-    EXPECT_EQ(apart.relu + apart.gelu, 0);
+    const Ran fused = run(Library::all, dtype), apart = run(Library::products, dtype);
+    EXPECT_EQ(apart.relu + apart.gelu + apart.added, 0);
     EXPECT_EQ(fused.products, apart.products);
     EXPECT_EQ(fused.peak_bytes, apart.peak_bytes);
     EXPECT_EQ(fused.output.size(), apart.output.size());
@@ -126,8 +133,8 @@ class FusedActivation : public ::testing::Test {
   static LibraryPlans plans_of(Library library) {
     if (library == Library::none) return {};
     return {[library](const ProductShape& shape) -> Result<std::optional<std::size_t>> {
-              if (shape.activation == Activation::none) return std::optional(kWorkspace);
-              return library == Library::activations ? std::optional(kWorkspaceWithActivation) : std::nullopt;
+              if (shape.activation == Activation::none && !shape.adds) return std::optional(kWorkspace);
+              return library == Library::all ? std::optional(kWorkspaceOfMore) : std::nullopt;
             },
             {}};
   }
@@ -153,7 +160,9 @@ class FusedActivation : public ::testing::Test {
     ran.relu += shape.activation == Activation::relu ? 1 : 0;
     ran.gelu += shape.activation == Activation::gelu ? 1 : 0;
     ran.kept += shape.keeps ? 1 : 0;
-    EXPECT_GE(product->workspace_bytes, shape.activation == Activation::none ? kWorkspace : kWorkspaceWithActivation);
+    ran.added += shape.adds ? 1 : 0;
+    EXPECT_GE(product->workspace_bytes,
+              shape.activation == Activation::none && !shape.adds ? kWorkspace : kWorkspaceOfMore);
     EXPECT_GE(product->workspace, block.scratch(kCompute));
     EXPECT_LE(product->workspace + product->workspace_bytes, block.scratch(kCompute) + block.scratch_bytes[kCompute]);
     const Launch launch = launch_of(*product);
@@ -165,7 +174,7 @@ class FusedActivation : public ::testing::Test {
   Arena arena_;
 };
 
-TEST_F(FusedActivation, IsAReluWhoseOperandNobodyElseReads) {
+TEST_F(FusedProduct, IsAReluWhoseOperandNobodyElseReads) {
   start(16);
   end(multiplied(relu(linear())));
   const Ran fused = expect_same(DType::float32, 0);
@@ -174,14 +183,14 @@ TEST_F(FusedActivation, IsAReluWhoseOperandNobodyElseReads) {
   EXPECT_EQ(expect_same(DType::bfloat16, 0).relu, 1);
 }
 
-TEST_F(FusedActivation, IsNoReluWhoseOperandIsReadLater) {
+TEST_F(FusedProduct, IsNoReluWhoseOperandIsReadLater) {
   start(16);
   const ProgramValueId sum = linear();
   end(add(multiplied(relu(sum)), sum));
   EXPECT_EQ(expect_same().relu, 0);
 }
 
-TEST_F(FusedActivation, IsAGeluWithTanh) {
+TEST_F(FusedProduct, IsAGeluWithTanh) {
   start(16);
   end(multiplied(gelu(linear())));
   const Ran fused = expect_same();
@@ -190,7 +199,7 @@ TEST_F(FusedActivation, IsAGeluWithTanh) {
   EXPECT_EQ(expect_same(DType::bfloat16, 0x1p-5F).gelu, 1);
 }
 
-TEST_F(FusedActivation, KeepsAGelusOperandThatIsReadLater) {
+TEST_F(FusedProduct, KeepsAGelusOperandThatIsReadLater) {
   start(16);
   const ProgramValueId sum = linear();
   end(add(multiplied(gelu(sum)), sum));
@@ -199,7 +208,7 @@ TEST_F(FusedActivation, KeepsAGelusOperandThatIsReadLater) {
 }
 
 // As what is sent, or reduced, beside the computing.
-TEST_F(FusedActivation, KeepsAGelusOperandThatTheCommunicationStreamReads) {
+TEST_F(FusedProduct, KeepsAGelusOperandThatTheCommunicationStreamReads) {
   start(16);
   const ProgramValueId sum = linear(), made = gelu(sum), aside = build_.compute("aten.neg", {sum}, "RR");
   build_.program.instructions.back().stream = meshwright::Stream::communication;
@@ -209,7 +218,7 @@ TEST_F(FusedActivation, KeepsAGelusOperandThatTheCommunicationStreamReads) {
 
 // In scratch: a larger workspace stands behind it. While sizes are unknown it seems to lie where the arena begins, as
 // the sum does in the place of x; yet the size that is found then has room for the workspace.
-TEST_F(FusedActivation, LeavesACopyOfAFactor) {
+TEST_F(FusedProduct, LeavesACopyOfAFactor) {
   start(16);
   const ProgramValueId narrow = build_.input("narrow", meshwright::testing::count_up({8, 8}), "RR"),
                        turned = view(build_.compute("aten.neg", {x_}, "RR"));
@@ -225,7 +234,7 @@ TEST_F(FusedActivation, LeavesACopyOfAFactor) {
 }
 
 // Forward and backward: gradients read what is before GELU, what ReLU makes, and what products read.
-TEST_F(FusedActivation, IsBothOfAnMlpsInItsStep) {
+TEST_F(FusedProduct, IsBothOfAnMlpsInItsStep) {
   start(16);
   const ProgramValueId sum = linear(), first = gelu(sum), second = relu(multiplied(first));
   const ProgramValueId slope =
@@ -240,7 +249,7 @@ TEST_F(FusedActivation, IsBothOfAnMlpsInItsStep) {
 }
 
 // Rows of which are no multiple of eight numbers.
-TEST_F(FusedActivation, KeepsNoOperandThatCuBlasLtWouldRefuse) {
+TEST_F(FusedProduct, KeepsNoOperandThatCuBlasLtWouldRefuse) {
   start(12);
   const ProgramValueId kept = linear();
   const ProgramValueId first = multiplied(gelu(kept));
@@ -250,20 +259,20 @@ TEST_F(FusedActivation, KeepsNoOperandThatCuBlasLtWouldRefuse) {
   EXPECT_EQ(fused.kept, 0);
 }
 
-TEST_F(FusedActivation, IsNoGeluWithErf) {
+TEST_F(FusedProduct, IsNoGeluWithErf) {
   start(16);
   end(multiplied(gelu(linear(), "none")));
   EXPECT_EQ(expect_same().gelu, 0);
 }
 
-TEST_F(FusedActivation, MaySeeTheProductThroughAView) {
+TEST_F(FusedProduct, MaySeeTheProductThroughAView) {
   start(16);
   end(multiplied(relu(view(linear()))));
   EXPECT_EQ(expect_same().relu, 1);
 }
 
 // Which reads the activation's result where it would have read the product's.
-TEST_F(FusedActivation, LeavesTheRestOfItsChain) {
+TEST_F(FusedProduct, LeavesTheRestOfItsChain) {
   start(16);
   end(multiplied(add(relu(linear()), x_)));
   const Ran fused = expect_same();
@@ -272,7 +281,7 @@ TEST_F(FusedActivation, LeavesTheRestOfItsChain) {
 }
 
 // What an activation makes there may stay in registers, so that it is left where its operand is written anyway.
-TEST_F(FusedActivation, IsNoneInTheMiddleOfAChain) {
+TEST_F(FusedProduct, IsNoneInTheMiddleOfAChain) {
   start(16);
   const ProgramValueId sum = linear();
   end(add(multiplied(add(gelu(sum), x_)), sum));
@@ -280,7 +289,7 @@ TEST_F(FusedActivation, IsNoneInTheMiddleOfAChain) {
 }
 
 // What the product reads was freed between both, and the activation's result lies there.
-TEST_F(FusedActivation, OverwritesNoOperandOfItsProduct) {
+TEST_F(FusedProduct, OverwritesNoOperandOfItsProduct) {
   start(16);
   const ProgramValueId sum = linear(), made = relu(sum);
   hand_out(multiplied(made));
@@ -289,7 +298,7 @@ TEST_F(FusedActivation, OverwritesNoOperandOfItsProduct) {
 }
 
 // What the communication stream does between both waits for the product.
-TEST_F(FusedActivation, IsNoneBehindAnotherStream) {
+TEST_F(FusedProduct, IsNoneBehindAnotherStream) {
   start(16);
   const ProgramValueId sum = linear(), aside = build_.compute("aten.neg", {x_}, "RR");
   build_.program.instructions.back().stream = meshwright::Stream::communication;
@@ -297,7 +306,61 @@ TEST_F(FusedActivation, IsNoneBehindAnotherStream) {
   EXPECT_EQ(expect_same().relu, 0);
 }
 
-TEST_F(FusedActivation, IsNoneWithoutALibrary) {
+// A residual's sum, in either order, with the bias that the product adds, too. What products read stays where it is, as
+// it does where gradients want it.
+TEST_F(FusedProduct, AddsWhatIsAddedBehindIt) {
+  start(16);
+  kept(w_);
+  const ProgramValueId first = kept(add(linear(), x_)), second = kept(add(w_, multiplied(first)));
+  end(multiplied(second));
+  const Ran fused = expect_same();
+  EXPECT_EQ(fused.added, 3);  // and x behind the last one
+  EXPECT_EQ(fused.chains + 3, run(Library::products).chains);
+  EXPECT_EQ(expect_same(DType::bfloat16, 0x1p-2F).added, 3);
+}
+
+TEST_F(FusedProduct, AddsNothingToWhatIsReadLater) {
+  start(16);
+  const ProgramValueId sum = linear(), read = kept(add(sum, x_));
+  hand_out(add(kept(multiplied(read)), sum));
+  EXPECT_EQ(expect_same().added, 0);
+}
+
+TEST_F(FusedProduct, AddsNoProductToItself) {
+  start(16);
+  const ProgramValueId sum = linear();
+  end(kept(multiplied(kept(add(sum, sum)))));
+  EXPECT_EQ(expect_same().added, 0);
+}
+
+TEST_F(FusedProduct, AddsNoMoreThanASum) {
+  start(16);
+  const ProgramValueId scaled = build_.compute("aten.add.Tensor", {linear(), x_}, "RR", {{"alpha", 0.5}}),
+                       less = build_.compute("aten.sub.Tensor", {multiplied(kept(scaled)), x_}, "RR");
+  end(kept(multiplied(kept(less))));
+  EXPECT_EQ(expect_same().added, 0);
+}
+
+// A gradient of three products' input.
+TEST_F(FusedProduct, AddsUpProducts) {
+  start(16);
+  kept(w_);
+  const ProgramValueId first = multiplied(x_), second = add(first, multiplied(w_));
+  end(kept(add(linear(), second)));
+  const Ran fused = expect_same();
+  EXPECT_EQ(fused.added, 2);
+}
+
+TEST_F(FusedProduct, AddsAndIsAnActivation) {
+  start(16);
+  kept(w_);
+  end(multiplied(kept(relu(add(linear(), x_)))));
+  const Ran fused = expect_same();
+  EXPECT_EQ(fused.added, 2);
+  EXPECT_EQ(fused.relu, 1);
+}
+
+TEST_F(FusedProduct, IsNoneWithoutALibrary) {
   start(16);
   end(multiplied(relu(linear())));
   EXPECT_EQ(run(Library::none).products, 0);

@@ -1,14 +1,14 @@
-// Products that take over the activation behind them (fused_activation.h).
+// Products that take over what stands behind them (fused_product.h).
 #include "execution.h"
-#include "fused_activation.h"
+#include "fused_product.h"
 #include "step_builder.h"
 
 namespace meshwright::cuda {
 
 // A step's only command, and the product before it. Nothing is between both: no event, no wait, and nothing of another
-// stream. What is made of them runs where the activation did, as a chain runs where it ends. `unread`: the operand of
-// the activation, which nobody else reads; null: it is kept.
-Status StepBuilder::fuse_activation(std::size_t step, const std::byte* unread) {
+// stream. What is made of them runs where the chain did, as a chain runs where it ends. `unread`: the product's result,
+// which nobody else reads; null: it is kept.
+Status StepBuilder::fuse_into_product(std::size_t step, const std::byte* unread) {
   if (!plans_.product || stream_ != kCompute || made_.commands[step].size() != 1) return Done{};
   std::size_t before = step;
   do {
@@ -22,6 +22,7 @@ Status StepBuilder::fuse_activation(std::size_t step, const std::byte* unread) {
       (unread != nullptr && product->result != unread))
     return Done{};
   std::optional<Product> fused = with_activation(*product, *launch, unread == nullptr);
+  if (!fused && unread != nullptr) fused = with_addend(*product, *launch);
   if (!fused) return Done{};
   const Result<std::optional<std::size_t>> workspace = plans_.product(fused->shape);
   if (!workspace) return workspace.error();
@@ -41,12 +42,12 @@ Status StepBuilder::fuse_activation(std::size_t step, const std::byte* unread) {
 }
 
 // What `drop` has left, with operands that are kept. (Where the operand is dropped, both become one even if the chain
-// would have gone on: its rest reads the activation's result from memory where the activation read the operand, and no
-// more bytes move than before. An operand that is kept is written in any case; so this pays only where the activation
+// would have gone on: its rest reads the first link's result from memory where that read the operand, and no more bytes
+// move than before. An operand that is kept is written in any case; so this pays only where the activation
 // ends its chain, since what one makes in the middle may never be written.)
 Status StepBuilder::fuse_kept_activations() {
   for (std::size_t step = 0; step < made_.commands.size(); ++step) {
-    if (Status status = fuse_activation(step, nullptr); !status)
+    if (Status status = fuse_into_product(step, nullptr); !status)
       return add_context(describe(program_, steps_[step]), status.error());
   }
   return Done{};

@@ -1,4 +1,4 @@
-// Activations that a library applies to what a product adds up, before it is written.
+// What a product takes over from the chain behind it: an activation of what it adds up, or what is added to that.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,12 @@ namespace meshwright::cuda {
 // differs from the chain's by that rounding.
 std::optional<Product> with_activation(const Product& product, const Launch& chain, bool keeps);
 
-// Whether it writes what it reads, or one thing twice: the activation's result may lie where an operand of the product
-// lay, which was freed between both.
+// The same of a chain that is nothing but the sum of the product's result, which nobody else reads, and of something
+// that lies as it does.
+std::optional<Product> with_addend(const Product& product, const Launch& chain);
+
+// Whether it writes what it reads, but for an addend in its result's place, or one thing twice: what stands behind a
+// product may be where an operand of the product was, which was freed between both.
 bool overwrites_itself(const Product& product);
 
 }  // namespace meshwright::cuda
