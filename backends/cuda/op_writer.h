@@ -38,7 +38,7 @@ std::byte* workspace_in(const std::function<std::byte*(std::size_t)>& scratch, s
 
 class OpWriter {
  public:
-  // `scratch`: gives memory that is the instruction's own. `plans` outlives this. Results lie row by row.
+  // `scratch`: gives memory that is the instruction's own. `plans` outlives this.
   OpWriter(const OpCall& of, ViewFinder& finder, const LibraryPlans& plans, std::vector<Seen> reads,
            std::vector<Seen> makes, std::function<std::byte*(std::size_t)> scratch, std::vector<Work>& work)
       : call(of),
@@ -57,7 +57,8 @@ class OpWriter {
   // Of scores that attention has at a time, a number for each query and key: half of an H100's cache.
   std::int64_t scores_bytes = std::int64_t{32} << 20U;
   const std::vector<Seen> operands;  // as the call's
-  const std::vector<Seen> results;
+  // They lie row by row. Who writes one may let it lie otherwise in the same memory, without gaps: it is read so.
+  std::vector<Seen> results;
 
   // Null: the call does not have it.
   [[nodiscard]] const Seen* operand(std::string_view name) const {

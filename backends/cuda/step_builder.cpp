@@ -89,10 +89,9 @@ Seen StepBuilder::placed(ProgramValueId id) const {
   return seen_at(block_.base + arena_.offsets[program_.place(id, microbatch_)], program_.local(id));
 }
 
-void StepBuilder::keep(ProgramValueId id) {
-  const Seen place = placed(id);
-  count(place.type.bytes());
-  value(id) = {std::make_shared<Storage>(Storage{place.data, place.type}), {}};
+void StepBuilder::keep(ProgramValueId id, const Seen& made) {
+  count(made.type.bytes());
+  value(id) = {std::make_shared<Storage>(Storage{made}), {}};
 }
 
 Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t microbatch) {
@@ -105,7 +104,7 @@ Result<Seen> StepBuilder::read(ProgramValueId id, std::int64_t microbatch) {
   const Result<Held*> found = held(id, microbatch);
   if (!found) return found.error();
   ++(*found)->storage->reads;
-  Seen seen = seen_at((*found)->storage->data, (*found)->storage->type);
+  Seen seen = (*found)->storage->seen;
   for (const Held::View& view : (*found)->views) {
     const Instruction& instruction = program_.instructions[view.instruction];
     Result<std::optional<Seen>> through = see_through(instruction, seen, view.result);
@@ -282,8 +281,14 @@ Status StepBuilder::compute(const Instruction& instruction) {
     operands.push_back(std::move(*seen));
   }
   for (const ProgramValueId result : instruction.results) results.push_back(placed(result));
-  if (Status status = with_writer(call, std::move(operands), std::move(results), write); !status) return status;
-  for (const ProgramValueId result : instruction.results) keep(result);
+  std::vector<Seen> made;
+  const auto write_and_see = [&](OpWriter& writer) {
+    Status status = write(writer);
+    made = writer.results;
+    return status;
+  };
+  if (Status status = with_writer(call, std::move(operands), std::move(results), write_and_see); !status) return status;
+  for (std::size_t i = 0; i < made.size(); ++i) keep(instruction.results[i], made[i]);
   return Done{};
 }
 
@@ -314,7 +319,7 @@ Status StepBuilder::accumulate(const Instruction& instruction) {
   if (!sum) return sum.error();
   ++(*sum)->storage->reads;
   if (!addend) return addend.error();
-  const Seen place = seen_at((*sum)->storage->data, (*sum)->storage->type);
+  const Seen place = (*sum)->storage->seen;
   const Node none;
   if (Status status =
           with_writer({none, {}, {}}, {*addend}, {place},
@@ -339,11 +344,11 @@ Status StepBuilder::drop(const Instruction& instruction) {
     if (!there) return there.error();
     const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
     if (storage.use_count() > 1) continue;
-    count(-storage->type.bytes());
+    count(-storage->seen.type.bytes());
     if (storage->reads != 1 || chain_ == nullptr) continue;
-    keep_in_registers(std::get<Launch>(chain_->back().what), storage->data);
+    keep_in_registers(std::get<Launch>(chain_->back().what), storage->seen.data);
     const auto chained = static_cast<std::size_t>(chain_ - made_.commands.data());
-    if (Status status = fuse_into_product(chained, storage->data); !status) return status;
+    if (Status status = fuse_into_product(chained, storage->seen.data); !status) return status;
   }
   return Done{};
 }
@@ -355,7 +360,7 @@ Status StepBuilder::update(const Instruction& instruction) {
   const ProgramValueId changed = instruction.operands.size() > 1 ? instruction.operands[1].value : parameter.value;
   const Result<Held*> there = held(changed, microbatch_);
   if (!there) return there.error();
-  const Seen place = seen_at((*there)->storage->data, (*there)->storage->type);
+  const Seen place = (*there)->storage->seen;
   const StatePlace state = state_place(program_, block_, instruction.parameter);
   const Result<Element> element = element_for(place.type.dtype), of_gradient = element_for(gradient->type.dtype),
                         kept = element_for(state.type.dtype);

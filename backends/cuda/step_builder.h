@@ -40,8 +40,7 @@ class StepBuilder {
  private:
   // A buffer of the program, which values share.
   struct Storage {
-    std::byte* data = nullptr;
-    TensorType type;
+    Seen seen;
     std::optional<std::size_t> used_aside = {};  // the event behind the last use on the communication stream
     std::size_t reads = 0;                       // by instructions
   };
@@ -56,7 +55,8 @@ class StepBuilder {
   Held& value(ProgramValueId id) { return values_[program_.place(id, microbatch_)]; }
   Result<Held*> held(ProgramValueId id, std::int64_t microbatch);
   Seen placed(ProgramValueId id) const;
-  void keep(ProgramValueId id);
+  void keep(ProgramValueId id) { keep(id, placed(id)); }
+  void keep(ProgramValueId id, const Seen& made);
   void count(std::int64_t bytes);
   std::byte* scratch(std::size_t bytes);
 
