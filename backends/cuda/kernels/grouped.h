@@ -108,19 +108,19 @@ MESHWRIGHT_DEVICE void multiply_grouped(const GroupedArguments& a, int64_t index
 }
 
 MESHWRIGHT_BLOCK_KERNEL(grouped_product, GroupedArguments) {
-  alignas(16) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
+  alignas(kTileAlignment) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
   multiply_grouped<false>(arguments, index, thread, memory);
 }
 
 // The places of `right` lie side by side.
 MESHWRIGHT_BLOCK_KERNEL(grouped_product_turned, GroupedArguments) {
-  alignas(16) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
+  alignas(kTileAlignment) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
   multiply_grouped<true>(arguments, index, thread, memory);
 }
 
 // One index a tile of a group's matrix.
 MESHWRIGHT_BLOCK_KERNEL(grouped_gradient, GroupedArguments) {
-  alignas(16) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
+  alignas(kTileAlignment) MESHWRIGHT_SHARED unsigned char memory[kTileMemory];
   const GroupedArguments& a = arguments;
   const int64_t rows = a.left.places, columns = a.right.places, aside = tiles_of(columns),
                 below = quotient(index, aside), group = quotient(below, tiles_of(rows));

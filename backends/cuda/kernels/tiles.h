@@ -134,7 +134,9 @@ template <bool kTurned>
 struct TensorStage {
   static constexpr int kLines = kTurned ? kTensorTerms : kTile, kPieces = (kTurned ? kTile : kTensorTerms) / kPiece;
   static constexpr int kLine = (kPieces + 1) * kPiece, kSize = kLines * kLine;
-  MESHWRIGHT_DEVICE static int at(int place, int term) { return kTurned ? term * kLine + place : place * kLine + term; }
+  MESHWRIGHT_DEVICE static constexpr int at(int place, int term) {
+    return kTurned ? term * kLine + place : place * kLine + term;
+  }
 
   // The terms from this one on; they are there when `wait_for_pieces` says so.
   MESHWRIGHT_DEVICE static void begin(const TileFactor& factor, int64_t term, BFloat16* to, int thread) {
@@ -273,9 +275,13 @@ MESHWRIGHT_DEVICE void add_up_by_tensors(const TileFactor& left, const TileFacto
   meet_block();
 }
 
-// What a tile's threads share, in bytes, by whatever way.
+// What a tile's threads share, in bytes, by whatever way, and the alignment with which tensor cores are given it.
+constexpr int kTileAlignment = 32;
 constexpr int kTileMemory = 2 * 2 * TensorStage<false>::kSize * static_cast<int>(sizeof(BFloat16));
 static_assert(TensorStage<true>::kSize <= TensorStage<false>::kSize);
+static_assert(TensorStage<false>::at(16, 0) * sizeof(BFloat16) % kTileAlignment == 0);
+static_assert(TensorStage<true>::at(0, 16) * sizeof(BFloat16) % kTileAlignment == 0);
+static_assert(TensorStage<true>::kSize * sizeof(BFloat16) % kTileAlignment == 0);
 static_assert(2 * kTile * kFloatLine * static_cast<int>(sizeof(float)) <= kTileMemory);
 static_assert(kBlock / kWarp * 16 * 16 * static_cast<int>(sizeof(float)) <= kTileMemory);
 
