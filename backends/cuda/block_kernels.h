@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -94,7 +95,7 @@ class BlockKernels : public testing::TestWithParam<bool> {
     Lie lie = Lie::rows;
   };
 
-  // What the op gives, and in `work_` what computes it.
+  // What the op gives; in `work_` what computes it, in `fault_` what it says of indices.
   std::vector<Numbers> compute(const std::string& op, Attributes attributes, const std::vector<Given>& given,
                                const std::vector<TensorType>& made) {
     return compute(find_op(op), op, std::move(attributes), given, made);
@@ -117,12 +118,16 @@ class BlockKernels : public testing::TestWithParam<bool> {
     std::vector<Seen> results;
     for (const TensorType& result : made)
       results.push_back(seen_at(take(static_cast<std::size_t>(result.bytes())), result));
+    std::byte* const fault = take(sizeof fault_);
+    std::memset(on_host(fault), 0, sizeof fault_);
     work_.clear();
     OpWriter writer(
         call, views_, {}, operands, results, [this](std::size_t bytes) { return take(bytes); }, work_);
+    writer.fault_word = reinterpret_cast<std::int32_t*>(fault);
     const Status written = write(writer);
     EXPECT_TRUE(written) << written.error().message;
     run(what);
+    std::memcpy(&fault_, on_host(fault), sizeof fault_);
     std::vector<Numbers> computed;
     for (const Seen& result : results) {
       Numbers& read = computed.emplace_back();
@@ -152,6 +157,7 @@ class BlockKernels : public testing::TestWithParam<bool> {
   }
 
   std::vector<Work> work_;
+  std::int32_t fault_ = 0;
 
  private:
   std::byte* begin() { return GetParam() ? gpu_.memory() : block_.data(); }

@@ -17,8 +17,10 @@ constexpr std::int64_t kSizes[] = {3, 0, 1, kTile, kTile + 1, 300, 0, 2};
 constexpr std::int64_t kGroups = std::size(kSizes) - 2;
 
 Status begin(GroupedWriter& grouped, OpWriter& writer) {
-  const Result<Shard> shard = shard_of(writer.call.node, "groups", kGroups);
-  return shard ? grouped.begin(*writer.operand("indices"), *shard, kGroups, true) : Status(shard.error());
+  const Node& node = writer.call.node;
+  const Result<Shard> shard = shard_of(node, "groups", kGroups);
+  return shard ? grouped.begin(*writer.operand("indices"), *shard, kGroups, node.boolean("may_be_nobodys", true))
+               : Status(shard.error());
 }
 
 Status write_product(OpWriter& writer) {
@@ -154,6 +156,27 @@ TEST_P(Grouped, SumProductsOfRows) {
       expect_way(type, below % 8 == 0 && aside % 8 == 0);
     }
   }
+}
+
+// Groups of another rank are none of those.
+TEST_P(Grouped, SayWhichRowsAreNobodysAnywhere) {
+  constexpr std::int64_t kTerms = 8;
+  const Numbers matrices = draw(kGroups * kTerms * kTerms, DType::float32, false);
+  const auto fault_of = [&](const Numbers& named, bool may_be_nobodys) {
+    const auto count = std::ssize(named);
+    Attributes attributes = groups();
+    attributes["may_be_nobodys"] = may_be_nobodys;
+    compute(write_product, "a product", attributes,
+            {{"rows", draw(count * kTerms, DType::float32, false), {DType::float32, {count, kTerms}}},
+             {"matrices", matrices, {DType::float32, {kGroups, kTerms, kTerms}}},
+             {"indices", named, {DType::int64, {count}}}},
+            {{DType::float32, {count, kTerms}}});
+    return fault_;
+  };
+  EXPECT_EQ(fault_of({0, 1, kGroups, kGroups + 1}, false), 0);
+  EXPECT_EQ(fault_of({1, kGroups + 2}, false), 1);
+  EXPECT_EQ(fault_of({1, -1}, false), 1);
+  EXPECT_EQ(fault_of({1, -1}, true), 0);
 }
 
 }  // namespace
