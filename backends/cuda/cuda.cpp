@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -20,6 +21,7 @@
 #include "device_rank.h"
 #include "execution.h"
 #include "launched.h"
+#include "listing.h"
 #include "loaded_driver.h"
 #include "loopback_driver.h"
 #include "meshwright/backend.h"
@@ -54,6 +56,9 @@ constexpr meshwright_config_key_v1 kSchema[] = {
     {"called", "text", "", "\"\"",
      "a file that gets the names of the entry points that were called without an error, when the run has ended "
      "(docs/gpu.md has a table of them); \"\": none"},
+    {"listing", "text", "", "\"\"",
+     "a file that gets what the first rank of this process asks of its device in a step, a line for each launch, "
+     "product or collective, with the bytes that it reads and writes; \"\": none"},
     {"launcher", "text", "", "\"environment\"",
      "\"environment\": where torchrun, mpirun or srun started this process, it runs one rank, as the environment says; "
      "\"none\": this process runs all ranks"},
@@ -88,7 +93,7 @@ std::string what_is_large(const Program& program, const std::vector<Occurrence>&
 
 struct Options {
   bool records = false, loops_back = false, uses_library = true, computes_half = true, compiles_chains = true;
-  std::string called;  // a file
+  std::string called, listing;  // files
   RecordingOptions recording;
   std::optional<Launched> launched;  // where a launcher started this process
   std::chrono::seconds arrival{120}, hang{600};
@@ -325,12 +330,25 @@ class Cuda final : public Backend {
       if (!step) return in_stage(stages, here, step.error());
       collect_groups(*step, session.groups);
       const Program& program = stages.inputs[here.stage]->program;
+      if (&here == &session.here.front()) {
+        if (Status status = list(program, steps[here.stage].steps, *step); !status) return status;
+      }
       const std::string large = what_is_large(program, steps[here.stage].steps, *step);
       if (Status status = session.devices.make_memory(seat, *step, large); !status) return status;
       session.blocks.push_back(step->block);
       session.blocks.back().base = session.devices.of(seat).memory;
     }
     return Done{};
+  }
+
+  // Before there is memory, so that what does not fit is listed, too.
+  [[nodiscard]] Status list(const Program& program, const std::vector<Occurrence>& steps, const RankStep& step) const {
+    if (options_.listing.empty()) return Done{};
+    std::ofstream file(options_.listing);
+    file << listing_of(program, steps, step);
+    file.close();
+    return file ? Status(Done{})
+                : bad_input("emit.cuda.listing is \"" + options_.listing + "\", which can't be written");
   }
 
   // Their steps, at the addresses that they have now.
@@ -400,6 +418,7 @@ Result<Options> read_options(const Config& config) {
   options.computes_half = precision == "plan";
   options.compiles_chains = chains == "compiled";
   options.called = config.text("called");
+  options.listing = config.text("listing");
   options.recording.seed = static_cast<std::uint64_t>(config.integer("seed"));
   options.recording.omitted_wait = config.integer("omitted_wait");
   for (const std::string& text : config.texts("failures")) {
