@@ -18,6 +18,20 @@ constexpr double kNoWeight = 1e30;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30U;  // of a bias, as of a library's workspace
 
+// As cuDNN takes it where it lies: [batches, heads, positions, numbers], in pieces of 16 bytes.
+bool is_taken_there(const Seen& seen) {
+  constexpr std::int64_t kPiece = 8;
+  if (seen.type.rank() != 4 || seen.type.dtype != DType::bfloat16 || seen.strides[3] != 1) return false;
+  if (alignment_of(seen.data) < 16) return false;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (seen.strides[d] == 0 || seen.strides[d] % kPiece != 0) return false;
+  }
+  return true;
+}
+
+std::size_t bytes_of(const Seen& seen) { return static_cast<std::size_t>(seen.type.bytes()); }
+std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
 double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_cast<std::byte*>(range.begin)); }
 
 }  // namespace
@@ -74,7 +88,40 @@ void AttentionDnn::correct(const Added& added, const View& made, std::int64_t co
   writer_.launch(KernelId::attention_unseen, arguments, arguments.rows, {added.unseen}, {range});
 }
 
+Status AttentionDnn::see_operands() {
+  for (const auto& [name, member] : kOperands) {
+    const Seen* seen = writer_.operand(name);
+    if (seen == nullptr) continue;
+    View& view = arguments_.*member;
+    const bool has_strides = !seen->is_contiguous() && is_taken_there(*seen);
+    const Result<View> made = view_for(*seen, has_strides ? seen->strides : std::vector<std::int64_t>());
+    if (!made) return made.error();
+    view = *made;
+    if (has_strides) heads_ = writer_.operand("query")->type.shape[1];
+    if (!has_strides && !seen->is_contiguous()) view.data = nullptr;
+  }
+  return Done{};
+}
+
+Status AttentionDnn::copy_others() {
+  for (const auto& [name, member] : kOperands) {
+    const Seen* seen = writer_.operand(name);
+    if (seen == nullptr || (arguments_.*member).data != nullptr) continue;
+    const Result<Seen> rows = writer_.in_rows(*seen);
+    if (!rows) return rows.error();
+    (arguments_.*member).data = rows->data;
+  }
+  return Done{};
+}
+
 Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> graph) const {
+  if (graph) {
+    graph->kernel_bytes = aligned(graph->kernel_bytes);
+    for (const auto& [name, member] : kOperands) {
+      const bool has_rows = has_strides(arguments_.*member);
+      if (has_rows) graph->kernel_bytes += 2 * aligned(bytes_of(*writer_.operand(name)));  // and what is made of it
+    }
+  }
   Result<std::optional<DnnCall>> call = planned_call(writer_, std::move(graph));
   if (!call || !*call) return call;
   (*call)->scalars = {{kScale, static_cast<float>(arguments_.scale)}};
@@ -93,53 +140,106 @@ void AttentionDnn::give_operands(DnnCall& call, const std::optional<Added>& adde
   if (added) call.tensors.emplace_back(kBias, const_cast<std::byte*>(added->numbers.begin));
 }
 
-Result<bool> AttentionDnn::write(const Seen& result) {
+Range AttentionDnn::between(const DnnCall& call, std::size_t part) const {
+  const std::size_t bytes = static_cast<std::size_t>(arguments_.rows * arguments_.s) * sizeof(double);
+  return {call.workspace + part * bytes, bytes};
+}
+
+// Behind `used` bytes of the call's workspace.
+struct AttentionDnn::Rows {
+  DnnCall& call;
+  std::size_t used = 0;
+  std::vector<Range> reads = {};
+
+  // Lets a kernel read the operand.
+  Status read(const Seen& operand, View& view) {
+    if (!has_strides(view)) {  // it lies so, or is a copy
+      reads.push_back({static_cast<const std::byte*>(view.data), bytes_of(operand)});
+      return Done{};
+    }
+    const Seen rows = take(operand.type);
+    Result<Launch> copy = OpWriter::launch_of_copy(operand, rows);
+    if (!copy) return copy.error();
+    call.kernels.push_back(std::move(*copy));
+    view.data = rows.data;
+    reads.push_back(rows.range());
+    return Done{};
+  }
+
+  // Lets it make the result.
+  Status make(KernelId kernel, AttentionArguments arguments, const Seen& result) {
+    const Seen rows = result.is_contiguous() ? result : take(result.type);
+    const Result<View> made = view_for(rows, {});
+    if (!made) return made.error();
+    arguments.result = *made;
+    call.kernels.push_back(launch_of(kernel, arguments, result.type.elements(), reads, {rows.range()}));
+    if (result.is_contiguous()) return Done{};
+    Result<Launch> copy = OpWriter::launch_of_copy(rows, result);
+    if (!copy) return copy.error();
+    call.kernels.push_back(std::move(*copy));
+    return Done{};
+  }
+
+  Seen take(const TensorType& type) {
+    const Seen rows = seen_at(call.workspace + used, type);
+    used += aligned(static_cast<std::size_t>(type.bytes()));
+    return rows;
+  }
+};
+
+Result<bool> AttentionDnn::write() {
   if (!writer_.plan_dnn) return false;
+  if (Status status = see_operands(); !status) return status.error();
   const std::optional<AttentionBias> bias = mask_as_bias();
-  Result<std::optional<DnnCall>> call = planned(attention_graph(arguments_, bias));
+  Result<std::optional<DnnCall>> call = planned(attention_graph(arguments_, bias, heads_));
   if (!call) return call.error();
   if (!*call) return false;
-  const Result<View> made = view_for(result, {});
-  if (!made) return made.error();
+  if (Status status = copy_others(); !status) return status.error();
   const Result<std::optional<Added>> added = add_mask(bias);
   if (!added) return added.error();
+  Seen& result = writer_.results[0];
+  if (!bias && has_strides(arguments_.query)) result.strides = strides_like(arguments_.query, result.type.shape);
   DnnCall& taken = **call;
   give_operands(taken, *added, result.data, writer_.scratch(static_cast<std::size_t>(arguments_.rows) * sizeof(float)));
   taken.tensors.emplace_back(kValue, memory_of(arguments_.value));
   AttentionArguments arguments = *added ? (*added)->arguments : arguments_;
-  const Range probabilities = between(taken, 0, 1);
+  const Range probabilities = between(taken, 0);
   arguments.probabilities = numbers_in(probabilities);
-  arguments.result = *made;
-  std::vector<Range> reads = reads_;
-  if (*added) reads.push_back((*added)->numbers);
+  Rows rows{taken, aligned(probabilities.bytes)};
+  for (const auto& [name, member] : kOperands) {
+    if (writer_.operand(name) == nullptr) continue;
+    if (Status status = rows.read(*writer_.operand(name), arguments.*member); !status) return status.error();
+  }
+  if (*added) rows.reads.push_back((*added)->numbers);
   taken.kernels.push_back(
-      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, {probabilities}));
-  reads.push_back(probabilities);
-  taken.kernels.push_back(
-      launch_of(KernelId::attention_result, arguments, result.type.elements(), std::move(reads), {result.range()}));
+      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, rows.reads, {probabilities}));
+  rows.reads.push_back(probabilities);
+  if (Status status = rows.make(KernelId::attention_result, arguments, result); !status) return status.error();
   writer_.add(std::move(taken));
-  if (*added) correct(**added, *made, arguments_.e, 0, result.range());
+  if (*added) {
+    const Result<View> made = view_for(result, {});
+    if (!made) return made.error();
+    correct(**added, *made, arguments_.e, 0, result.range());
+  }
   return true;
 }
 
-Result<bool> AttentionDnn::write_gradients(const Seen* const (&gradients)[3]) {
+Result<bool> AttentionDnn::write_gradients(Seen* const (&gradients)[3]) {
   if (!writer_.plan_dnn) return false;
+  if (Status status = see_operands(); !status) return status.error();
   const std::optional<AttentionBias> bias = mask_as_bias();
-  Result<std::optional<DnnCall>> forward = planned(attention_graph(arguments_, bias)),
-                                 backward = planned(attention_gradient_graph(arguments_, bias));
+  Result<std::optional<DnnCall>> forward = planned(attention_graph(arguments_, bias, heads_)),
+                                 backward = planned(attention_gradient_graph(arguments_, bias, heads_));
   if (!forward) return forward.error();
   if (!backward) return backward.error();
   if (!*forward || !*backward) return false;
+  if (Status status = copy_others(); !status) return status.error();
   const Result<std::optional<Added>> added = add_mask(bias);
   if (!added) return added.error();
-  const auto bytes_of_view = [&](std::int64_t elements) {
-    return static_cast<std::size_t>(elements * bytes_of(arguments_.query.element));
-  };
-  const std::int64_t keys = arguments_.rows / arguments_.l / arguments_.repeats * arguments_.s;
   const std::size_t statistics_bytes = static_cast<std::size_t>(arguments_.rows) * sizeof(float);
   std::byte* const statistics = writer_.scratch(statistics_bytes);
   // What it makes is there already.
-  give_operands(**forward, *added, writer_.scratch(bytes_of_view(arguments_.rows * arguments_.e)), statistics);
+  give_operands(**forward, *added, writer_.scratch(bytes_of(*writer_.operand("output"))), statistics);
   (*forward)->tensors.emplace_back(kValue, memory_of(arguments_.value));
   writer_.add(std::move(**forward));
   if (*added) {
@@ -155,30 +255,33 @@ Result<bool> AttentionDnn::write_gradients(const Seen* const (&gradients)[3]) {
                                            {kGradient, memory_of(arguments_.gradient)}});
   // Kernels have no statistics: they read the mask itself.
   AttentionArguments arguments = arguments_;
-  const Range probabilities = between(call, 0, 2), slopes = between(call, 1, 2);
+  const Range probabilities = between(call, 0), slopes = between(call, 1);
   arguments.probabilities = numbers_in(probabilities);
   arguments.slopes = numbers_in(slopes);
-  std::vector<Range> reads = reads_;
+  Rows rows{call, aligned(2 * slopes.bytes)};
+  for (const auto& [name, member] : kOperands) {
+    if (Status status = rows.read(*writer_.operand(name), arguments.*member); !status) return status.error();
+  }
+  if (const Seen* mask = writer_.operand("attn_mask")) rows.reads.push_back(mask->range());
   call.kernels.push_back(
-      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, reads, {probabilities}));
-  reads.push_back(probabilities);
-  call.kernels.push_back(launch_of(KernelId::attention_slopes, arguments, arguments.rows, reads, {slopes}));
-  reads.push_back(slopes);
+      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, rows.reads, {probabilities}));
+  rows.reads.push_back(probabilities);
+  call.kernels.push_back(launch_of(KernelId::attention_slopes, arguments, arguments.rows, rows.reads, {slopes}));
+  rows.reads.push_back(slopes);
   constexpr KernelId kKernelOf[] = {KernelId::attention_query_gradient, KernelId::attention_key_gradient,
                                     KernelId::attention_value_gradient};
   constexpr std::int64_t kTensorOf[] = {kQueryGradient, kKeyGradient, kValueGradient};
   for (std::size_t i = 0; i < 3; ++i) {
+    const Seen& operand = *writer_.operand(kOperands[i].name);
     if (gradients[i] == nullptr) {  // the library makes it all the same
-      const std::int64_t elements = i == 0 ? arguments.rows * arguments.d : keys * arguments.d;
-      call.tensors.emplace_back(kTensorOf[i], writer_.scratch(bytes_of_view(elements)));
+      call.tensors.emplace_back(kTensorOf[i], writer_.scratch(bytes_of(operand)));
       continue;
     }
-    const Seen& result = *gradients[i];
-    const Result<View> made = view_for(result, {});
-    if (!made) return made.error();
-    arguments.result = *made;
+    Seen& result = *gradients[i];
+    const View& view = arguments_.*kOperands[i].view;
+    if (has_strides(view)) result.strides = strides_like(view, result.type.shape);
     call.tensors.emplace_back(kTensorOf[i], result.data);
-    call.kernels.push_back(launch_of(kKernelOf[i], arguments, result.type.elements(), reads, {result.range()}));
+    if (Status status = rows.make(kKernelOf[i], arguments, result); !status) return status.error();
   }
   writer_.add(std::move(call));
   return true;

@@ -14,15 +14,15 @@ namespace meshwright::cuda {
 
 class AttentionDnn {
  public:
-  // Operands lie row by row; `reads`: where.
-  AttentionDnn(OpWriter& writer, const AttentionArguments& arguments, std::vector<Range> reads)
-      : writer_(writer), arguments_(arguments), reads_(std::move(reads)) {}
+  // Sizes and the mask are in the arguments. Operands are taken as they lie where cuDNN can, and copied else.
+  AttentionDnn(OpWriter& writer, const AttentionArguments& arguments) : writer_(writer), arguments_(arguments) {}
 
-  // False: the library does not take it, and nothing is written. Errors: the driver's.
-  Result<bool> write(const Seen& result);
-  // Of query, key and value; null: not asked for. The statistics of the scores are not kept from the forward: attention
-  // runs again for them.
-  Result<bool> write_gradients(const Seen* const (&gradients)[3]);
+  // False: the library does not take it, and nothing is written. The results that it makes lie as the operands do that
+  // they belong to. Errors: the driver's.
+  Result<bool> write();
+  // Of query, key and value. The statistics of the scores are not kept from the forward: attention runs again for them.
+  // `gradients`: null: not asked for.
+  Result<bool> write_gradients(Seen* const (&gradients)[3]);
 
  private:
   // The bias, and which of its rows let a query see no key: in scratch. The arguments have it in the mask's place.
@@ -38,20 +38,32 @@ class AttentionDnn {
   Result<std::optional<Added>> add_mask(const std::optional<AttentionBias>& bias);
   // Each row of what the library made for a query that sees no key becomes this number.
   void correct(const Added& added, const View& made, std::int64_t columns, double number, const Range& range);
-  // Without tensors; nothing: no library has a plan.
+  // The operands as the library is to see them; without memory: they have to be copied.
+  Status see_operands();
+  Status copy_others();
+  // Without tensors; nothing: no library has a plan. `between`: bytes of what kernels in its place have of their own.
   Result<std::optional<DnnCall>> planned(std::optional<DnnGraph> graph) const;
   // The first tensors of both directions.
   void give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output, std::byte* statistics) const;
-  // What the library keeps no room for: kernels of this backend have it in the call's workspace, the first or the
-  // second half of it.
-  static Range between(const DnnCall& call, std::size_t part, std::size_t parts) {
-    const std::size_t bytes = call.graph->kernel_bytes / parts;
-    return {call.workspace + part * bytes, bytes};
-  }
+  // A number for each query and key: what the library keeps no room for, its `part`.
+  [[nodiscard]] Range between(const DnnCall& call, std::size_t part) const;
+
+  // What kernels in the library's place go over row by row: the operands, which are copied behind what is between, and
+  // where a result is before it is copied to where it lies.
+  struct Rows;
+  struct Operand {
+    const char* name;
+    View AttentionArguments::*view;
+  };
+  static constexpr Operand kOperands[] = {{"query", &AttentionArguments::query},
+                                          {"key", &AttentionArguments::key},
+                                          {"value", &AttentionArguments::value},
+                                          {"output", &AttentionArguments::output},
+                                          {"grad_output", &AttentionArguments::gradient}};
 
   OpWriter& writer_;
-  const AttentionArguments arguments_;
-  const std::vector<Range> reads_;
+  AttentionArguments arguments_;
+  std::int64_t heads_ = 0;  // in each batch, where operands have strides
 };
 
 }  // namespace meshwright::cuda

@@ -1,5 +1,6 @@
-// Attention with a mask as the op is written for cuDNN: kernels on the host, and of cuDNN's calls their graphs, read as
-// its manual says; against this backend's own kernels, which know the mask itself.
+// Attention as the op is written for cuDNN, with a mask or without, where its operands lie: kernels on the host, and of
+// cuDNN's calls their graphs, read as its manual says, or the kernels that stand in their place; against this backend's
+// own kernels, which go over rows, and know the mask itself.
 #include "attention_dnn.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 
 #include "dnn_attention_reading.h"
 #include "loaded_dnn.h"
+#include "meshwright/tensor.h"
 
 namespace meshwright::cuda {
 namespace {
@@ -23,9 +25,16 @@ constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
 enum class Kind { boolean, added, single };  // the last one, of float32, cuDNN is not given
 
+// What runs: kernels alone, cuDNN's graphs, or the kernels in their place.
+enum class By { kernels, graphs, stand_ins };
+
+// Where operands are: row by row; as [batches, positions, heads, numbers]; one of three of each position, as a product
+// for all of them makes it; in none of cuDNN's orders.
+enum class Lie { rows, by_position, packed, apart };
+
 struct Masked {
   const char* name;
-  Shape query, key, mask;
+  Shape query, key, mask;  // the mask's: empty: there is none
   Kind kind = Kind::boolean;
   bool causal = false;
   bool is_expanded = false;  // over its first dimension, which it has no memory for
@@ -53,8 +62,36 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     for (std::int64_t i = 0; i < type.elements(); ++i) store(seen.data, *element_for(dtype), i, number(i));
     return seen;
   }
+  static double number_of(std::int64_t i, int phase) { return std::sin(static_cast<double>(3 * i + phase)); }
   Seen drawn(const Shape& shape, int phase) {
-    return draw(DType::bfloat16, shape, [&](std::int64_t i) { return std::sin(static_cast<double>(3 * i + phase)); });
+    return draw(DType::bfloat16, shape, [&](std::int64_t i) { return number_of(i, phase); });
+  }
+  // The same numbers.
+  Seen lying(const Seen& rows, Lie lie) {
+    if (lie == Lie::rows) return rows;
+    const Shape& shape = rows.type.shape;
+    const std::int64_t apart = lie == Lie::packed  ? 3
+                               : lie == Lie::apart ? 2
+                                                   : 1,
+                       innermost = lie == Lie::apart ? 2 : 1, position = shape[1] * shape[3] * apart;
+    Seen made = rows;
+    made.strides = {shape[2] * position, shape[3] * innermost, position, innermost};
+    made.data = take(static_cast<std::size_t>(rows.type.bytes() * apart)) +
+                (lie == Lie::packed ? 2 * static_cast<std::size_t>(shape[1] * shape[3]) : 0);
+    for_each_place(made, [&](std::int64_t i, std::int64_t at) {
+      store(made.data, Element::bfloat16, at, load(rows.data, Element::bfloat16, i));
+    });
+    return made;
+  }
+  // `with(element, where it stands)`
+  template <class With>
+  static void for_each_place(const Seen& seen, const With& with) {
+    const Shape rows = strides_of(seen.type.shape);
+    for (std::int64_t i = 0; i < seen.type.elements(); ++i) {
+      std::int64_t at = 0;
+      for (std::size_t d = 0; d < rows.size(); ++d) at += i / rows[d] % seen.type.shape[d] * seen.strides[d];
+      with(i, at);
+    }
   }
 
   // The second row of each mask forbids all; of numbers the third one is far below what float32 adds to a score.
@@ -78,7 +115,7 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
 
   // What the op makes: by cuDNN's graphs, or by this backend's kernels alone.
   std::vector<std::vector<double>> run(const std::string& op, const std::vector<std::pair<const char*, Seen>>& operands,
-                                       const std::vector<TensorType>& types, bool by_library) {
+                                       const std::vector<TensorType>& types, By by) {
     Node node;
     node.op = op;
     node.attributes = {{"is_causal", GetParam().causal}, {"scale", 0.5}};
@@ -92,11 +129,12 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     }
     for (const TensorType& type : types) makes.push_back(seen_at(take(static_cast<std::size_t>(type.bytes())), type));
     LibraryPlans plans;
-    if (by_library)
+    if (by != By::kernels)
       plans.dnn = [](const DnnGraph& graph) -> Result<std::optional<std::size_t>> {
         return std::optional(graph.kernel_bytes);
       };
-    std::size_t graphs = !by_library || GetParam().kind == Kind::single ? 0 : types.size() > 1 ? 2 : 1;
+    std::size_t graphs = by == By::kernels || GetParam().kind == Kind::single ? 0 : types.size() > 1 ? 2 : 1;
+    copies_ = 0;
     std::vector<Work> work;
     OpWriter writer(
         call, views_, plans, reads, makes, [&](std::size_t bytes) { return take(bytes); }, work);
@@ -104,24 +142,34 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     EXPECT_TRUE(written);
     for (const Work& each : work) {
       if (const auto* launch = std::get_if<Launch>(&each)) {
+        copies_ += launch->kernel == KernelId::copy ? 1 : 0;
         kernel(launch->kernel).on_host(launch->arguments.data(), launch->count);
         continue;
       }
       const auto& taken = std::get<DnnCall>(each);
       --graphs;
+      if (by == By::stand_ins) {
+        for (const Launch& launch : taken.kernels) kernel(launch.kernel).on_host(launch.arguments.data(), launch.count);
+        continue;
+      }
       AttentionReader(*taken.graph, {taken.tensors.begin(), taken.tensors.end()},
                       {taken.scalars.begin(), taken.scalars.end()})
           .run();
     }
     EXPECT_EQ(graphs, 0);
     std::vector<std::vector<double>> numbers;
-    for (const Seen& made : makes) {
+    in_rows_ = true;
+    for (const Seen& made : writer.results) {
       std::vector<double>& each = numbers.emplace_back();
-      for (std::int64_t i = 0; i < made.type.elements(); ++i) each.push_back(load(made.data, Element::bfloat16, i));
+      in_rows_ = in_rows_ && made.is_contiguous();
+      for_each_place(made,
+                     [&](std::int64_t, std::int64_t at) { each.push_back(load(made.data, Element::bfloat16, at)); });
     }
     return numbers;
   }
 
+  int copies_ = 0;        // of the last run, but for those in cuDNN's place
+  bool in_rows_ = false;  // all that it made
   std::vector<std::byte> memory_ = std::vector<std::byte>(kMemory, std::byte{0xff});  // NaN
   std::size_t used_ = 0;
   NoFamilies none_;
@@ -134,17 +182,17 @@ void expect_near(const std::vector<std::vector<double>>& made, const std::vector
   for (std::size_t i = 0; i < made.size(); ++i) {
     ASSERT_EQ(made[i].size(), expected[i].size());
     for (std::size_t at = 0; at < made[i].size(); ++at)
-      ASSERT_NEAR(made[i][at], expected[i][at], 0.02) << at << " of result " << i;
+      ASSERT_NEAR(made[i][at], expected[i][at], 0.02 + std::abs(expected[i][at]) / 128) << at << " of result " << i;
   }
 }
 
 TEST_P(AttentionByDnn, IsWhatTheOpMeans) {
   const Seen query = drawn(GetParam().query, 1), key = drawn(GetParam().key, 2), value = drawn(GetParam().key, 3);
-  std::vector<std::pair<const char*, Seen>> operands{
-      {"query", query}, {"key", key}, {"value", value}, {"attn_mask", mask()}};
+  std::vector<std::pair<const char*, Seen>> operands{{"query", query}, {"key", key}, {"value", value}};
+  if (!GetParam().mask.empty()) operands.emplace_back("attn_mask", mask());
   const char* forward = "aten.scaled_dot_product_attention";
-  const auto output = run(forward, operands, {query.type}, true);
-  expect_near(output, run(forward, operands, {query.type}, false));
+  const auto output = run(forward, operands, {query.type}, By::graphs);
+  expect_near(output, run(forward, operands, {query.type}, By::kernels));
   const std::int64_t width = GetParam().query.back();
   const bool hides_a_query = GetParam().mask.size() > 1 && *(GetParam().mask.rbegin() + 1) > 1;
   if (hides_a_query) {
@@ -156,10 +204,46 @@ TEST_P(AttentionByDnn, IsWhatTheOpMeans) {
                                       })}});
   const std::vector<TensorType> types{query.type, key.type, value.type};
   const char* backward = "meshwright.attention_backward";
-  const auto gradients = run(backward, operands, types, true);
-  expect_near(gradients, run(backward, operands, types, false));
+  const auto gradients = run(backward, operands, types, By::graphs);
+  expect_near(gradients, run(backward, operands, types, By::kernels));
   if (hides_a_query) {
     for (std::int64_t i = 0; i < width; ++i) EXPECT_EQ(gradients[0][static_cast<std::size_t>(width + i)], 0);
+  }
+}
+
+// What the library is given are the operands themselves, and what it makes lies as they do; others are copied.
+TEST_P(AttentionByDnn, TakesWhatLiesOtherwise) {
+  if (GetParam().query.size() != 4 || GetParam().kind == Kind::single) return;
+  const Seen query = drawn(GetParam().query, 1), key = drawn(GetParam().key, 2), value = drawn(GetParam().key, 3),
+             output = drawn(GetParam().query, 4), gradient = drawn(GetParam().query, 5);
+  std::vector<std::pair<const char*, Seen>> masks;
+  if (!GetParam().mask.empty()) masks.emplace_back("attn_mask", mask());
+  const auto operands_at = [&](Lie lie, bool is_back) {
+    std::vector<std::pair<const char*, Seen>> operands{
+        {"query", lying(query, lie)}, {"key", lying(key, lie)}, {"value", lying(value, lie)}};
+    if (is_back)
+      operands.insert(operands.end(), {{"output", lying(output, lie)}, {"grad_output", lying(gradient, lie)}});
+    operands.insert(operands.end(), masks.begin(), masks.end());
+    return operands;
+  };
+  for (const bool is_back : {false, true}) {
+    const char* op = is_back ? "meshwright.attention_backward" : "aten.scaled_dot_product_attention";
+    const std::vector<TensorType> types =
+        is_back ? std::vector{query.type, key.type, value.type} : std::vector{query.type};
+    const auto expected = run(op, operands_at(Lie::rows, is_back), types, By::kernels);
+    for (const Lie lie : {Lie::rows, Lie::by_position, Lie::packed, Lie::apart}) {
+      for (const By by : {By::graphs, By::stand_ins}) {
+        used_ = 0;
+        const Seen again[] = {drawn(GetParam().query, 1), drawn(GetParam().key, 2), drawn(GetParam().key, 3),
+                              drawn(GetParam().query, 4), drawn(GetParam().query, 5)};
+        EXPECT_EQ(again[0].data, query.data);
+        if (!masks.empty()) mask();
+        expect_near(run(op, operands_at(lie, is_back), types, by), expected);
+        EXPECT_EQ(copies_, lie != Lie::apart ? 0 : is_back ? 5 : 3);
+        const bool lies_otherwise = lie == Lie::by_position || lie == Lie::packed;
+        EXPECT_EQ(in_rows_, !lies_otherwise || (!is_back && !masks.empty())) << static_cast<int>(lie);
+      }
+    }
   }
 }
 
@@ -198,7 +282,7 @@ TEST(AttentionBias, HasNoInfinity) {
 }
 
 // cuDNN itself finalizes these graphs, for an H100 that need not be there; which engines it proposes needs a driver.
-TEST(AttentionBias, IsOfAGraphThatTheLibraryMakes) {
+TEST(AttentionGraph, IsOneThatTheLibraryMakes) {
   LoadedDnn library(false, {"libcudnn.so.9"}, kH100);
   if (!library.is_there()) GTEST_SKIP() << "libcudnn was not found";
   AttentionArguments arguments;
@@ -213,22 +297,33 @@ TEST(AttentionBias, IsOfAGraphThatTheLibraryMakes) {
   EntryPoint entry = EntryPoint::dnn_make;
   if (const Code code = library.plan(0, *attention_graph(arguments), plan, entry); code != 0)
     GTEST_SKIP() << "libcudnn plans for no GPU that is not there: " << name(entry) << " " << code;
+  const auto expect_made = [&](const std::optional<DnnGraph>& graph) {
+    ASSERT_TRUE(graph);
+    const Code code = library.plan(0, *graph, plan, entry);
+    ASSERT_EQ(code, 0) << name(entry) << ": " << library.text(code) << ", " << graph->name;
+  };
+  AttentionArguments lying = arguments;  // by position: queries of 4 heads, and keys of 2
+  for (View* view : {&lying.query, &lying.output, &lying.gradient})
+    *view = {memory, Element::bfloat16, {128 * 256, 64, 256, 1}};
+  for (View* view : {&lying.key, &lying.value}) *view = {memory, Element::bfloat16, {128 * 128, 64, 128, 1}};
+  expect_made(attention_graph(lying, {}, 4));
+  expect_made(attention_gradient_graph(lying, {}, 4));
   arguments.has_mask = true;
   for (const Shape& sizes :
        {Shape{1, 1, 128, 128}, Shape{2, 1, 128, 128}, Shape{1, 4, 128, 128}, Shape{2, 4, 128, 128}}) {
-    for (const auto& graph : {attention_graph(arguments, AttentionBias{4, sizes}),
-                              attention_gradient_graph(arguments, AttentionBias{4, sizes})}) {
-      ASSERT_TRUE(graph);
-      const Code code = library.plan(0, *graph, plan, entry);
-      ASSERT_EQ(code, 0) << name(entry) << ": " << library.text(code) << ", " << graph->name;
-    }
+    expect_made(attention_graph(arguments, AttentionBias{4, sizes}));
+    expect_made(attention_gradient_graph(arguments, AttentionBias{4, sizes}));
   }
   EXPECT_EQ(library.release(0, entry), 0) << name(entry);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Masks, AttentionByDnn,
-    testing::Values(Masked{"shared", {2, 3, 5, 8}, {2, 3, 5, 8}, {1, 1, 5, 5}},
+    testing::Values(Masked{"none", {2, 3, 5, 8}, {2, 3, 6, 8}, {}},
+                    Masked{"none_causal", {2, 3, 5, 16}, {2, 3, 5, 16}, {}, Kind::boolean, true},
+                    Masked{"none_of_groups", {2, 4, 3, 8}, {2, 2, 5, 8}, {}},
+                    Masked{"none_of_groups_causal", {2, 4, 5, 8}, {2, 1, 5, 8}, {}, Kind::boolean, true},
+                    Masked{"shared", {2, 3, 5, 8}, {2, 3, 5, 8}, {1, 1, 5, 5}},
                     Masked{"by_batch", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 1, 5, 5}},
                     Masked{"by_key", {2, 3, 5, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}},
                     Masked{"by_key_causal", {2, 3, 6, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}, Kind::boolean, true},

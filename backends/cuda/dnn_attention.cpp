@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cudnn_backend.h"
+#include "meshwright/tensor.h"
 #include "seen.h"
 
 namespace meshwright::cuda {
@@ -28,11 +29,18 @@ class Builder {
   Place tensor(std::int64_t id, DType dtype, const NumberList& sizes) {
     return add(dnn_tensor(id, dtype, sizes, alignment_));
   }
-  // The same memory with rows and columns exchanged.
-  Place turned(std::int64_t id, const NumberList& sizes) {
+  Place half(std::int64_t id, const NumberList& sizes, const NumberList& strides) {
     DnnDescriptor made = dnn_tensor(id, DType::bfloat16, sizes, alignment_);
-    exchange(made, sizes);
+    set_strides(made, strides);
     return add(std::move(made));
+  }
+  Place half(std::int64_t id, const NumberList& sizes, const View& view) {
+    return half(id, sizes, strides_of(view, sizes));
+  }
+  // The same memory with rows and columns exchanged. `sizes`: before that.
+  Place turned(std::int64_t id, const NumberList& sizes, const View& view) {
+    const NumberList strides = strides_of(view, sizes);
+    return half(id, {sizes[0], sizes[1], sizes[3], sizes[2]}, {strides[0], strides[1], strides[3], strides[2]});
   }
   Place scalar(std::int64_t id) { return add(dnn_scalar(id)); }
 
@@ -80,7 +88,7 @@ class Builder {
   // What is between, in bfloat16, with rows and columns exchanged. `sizes`: exchanged.
   Place turn(Place x, const NumberList& sizes) {
     DnnDescriptor made = dnn_tensor(next_++, DType::bfloat16, sizes, alignment_);
-    exchange(made, sizes);
+    set_strides(made, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], 1, sizes[2]});
     made.values.push_back(dnn_flag(cudnn::kTensorIsVirtual));
     const Place place = add(std::move(made));
     operate({cudnn::kReshapeOperation, {dnn_descriptor(cudnn::kReshapeX, x), dnn_descriptor(cudnn::kReshapeY, place)}});
@@ -102,10 +110,12 @@ class Builder {
     return graph_.descriptors.size() - 1;
   }
   void operate(DnnDescriptor operation) { graph_.operations.push_back(add(std::move(operation))); }
-  static void exchange(DnnDescriptor& tensor, const NumberList& sizes) {
-    const NumberList strides{sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], 1, sizes[2]};
+  static void set_strides(DnnDescriptor& tensor, const NumberList& strides) {
     std::ranges::find(tensor.values, cudnn::kTensorStrides, &DnnValue::attribute)->bytes =
         dnn_numbers(cudnn::kTensorStrides, strides).bytes;
+  }
+  static NumberList strides_of(const View& view, const NumberList& sizes) {
+    return has_strides(view) ? NumberList(view.strides, view.strides + 4) : meshwright::strides_of(sizes);
   }
 
   const std::int64_t alignment_;
@@ -113,23 +123,23 @@ class Builder {
   std::int64_t next_ = kFirstBetween;
 };
 
-// Queries that share keys are the heads of one batch; with a bias, which may have batches and heads of its own, they
-// are as many heads after each other.
+// Queries that share keys are the heads of one batch, or as many heads after each other.
 struct Shapes {
-  Shapes(const AttentionArguments& a, const std::optional<AttentionBias>& bias)
-      : heads(bias ? bias->heads : a.repeats),
+  Shapes(const AttentionArguments& a, const std::optional<AttentionBias>& bias, std::int64_t of_batch)
+      : heads(bias           ? bias->heads
+              : of_batch > 0 ? of_batch
+                             : a.repeats),
         key_heads(heads / a.repeats),
         batches(a.rows / a.l / heads),
         queries{batches, heads, a.l, a.d},
         keys{batches, key_heads, a.s, a.d},
-        turned_keys{batches, key_heads, a.d, a.s},
         keys_of_queries{batches, heads, a.s, a.d},
         scores{batches, heads, a.l, a.s},
         turned_scores{batches, heads, a.s, a.l},
         rows{batches, heads, a.l, 1} {}
 
   std::int64_t heads, key_heads, batches;
-  NumberList queries, keys, turned_keys, keys_of_queries, scores, turned_scores, rows;
+  NumberList queries, keys, keys_of_queries, scores, turned_scores, rows;
 };
 
 bool is_taken(const AttentionArguments& a, const std::optional<AttentionBias>& bias,
@@ -179,15 +189,28 @@ Place scores_of(Builder& builder, const AttentionArguments& a, const std::option
 
 }  // namespace
 
-std::optional<DnnGraph> attention_graph(const AttentionArguments& a, const std::optional<AttentionBias>& bias) {
+NumberList strides_like(const View& view, const NumberList& sizes) {
+  if (!has_strides(view)) return strides_of(sizes);
+  NumberList order{0, 1, 2, 3}, strides(4);
+  std::ranges::stable_sort(order, {}, [&](std::int64_t d) { return view.strides[d]; });
+  std::int64_t stride = 1;
+  for (const std::int64_t d : order) {
+    strides[static_cast<std::size_t>(d)] = stride;
+    stride *= sizes[static_cast<std::size_t>(d)];
+  }
+  return strides;
+}
+
+std::optional<DnnGraph> attention_graph(const AttentionArguments& a, const std::optional<AttentionBias>& bias,
+                                        std::int64_t heads) {
   using namespace dnn_attention;
   if (!is_taken(a, bias, {&a.query, &a.key, &a.value})) return std::nullopt;
-  const Shapes shapes(a, bias);
+  const Shapes shapes(a, bias, heads);
   Builder builder(name_of(a, ""), least_alignment({&a.query, &a.key, &a.value}));
-  const Place query = builder.tensor(kQuery, DType::bfloat16, shapes.queries),
-              key = builder.turned(kTurnedKey, shapes.turned_keys),
-              value = builder.tensor(kValue, DType::bfloat16, shapes.keys),
-              output = builder.tensor(kOutput, DType::bfloat16, shapes.queries),
+  const Place query = builder.half(kQuery, shapes.queries, a.query),
+              key = builder.turned(kTurnedKey, shapes.keys, a.key), value = builder.half(kValue, shapes.keys, a.value),
+              output = builder.half(kOutput, shapes.queries,
+                                    bias ? strides_of(shapes.queries) : strides_like(a.query, shapes.queries)),
               statistics = builder.tensor(kStatistics, DType::float32, shapes.rows), scale = builder.scalar(kScale);
   const Place scores = scores_of(builder, a, bias, shapes, query, key, scale);
   const Place highest = builder.reduce(cudnn::kMaximum, scores, shapes.rows);
@@ -204,22 +227,26 @@ std::optional<DnnGraph> attention_graph(const AttentionArguments& a, const std::
 }
 
 // FlashAttention, appendix B.2: dV = pᵀg; dP = g·Vᵀ; dS = p·(dP − Σ g·y); dQ = scale·dS·K; dK = scale·dSᵀ·Q.
-std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a,
-                                                 const std::optional<AttentionBias>& bias) {
+std::optional<DnnGraph> attention_gradient_graph(const AttentionArguments& a, const std::optional<AttentionBias>& bias,
+                                                 std::int64_t heads) {
   using namespace dnn_attention;
   const auto views = {&a.query, &a.key, &a.value, &a.output, &a.gradient};
   if (!is_taken(a, bias, views)) return std::nullopt;
-  const Shapes shapes(a, bias);
+  const Shapes shapes(a, bias, heads);
   Builder builder(name_of(a, "the gradients of "), least_alignment(views));
-  const auto tensor = [&](std::int64_t id, const NumberList& sizes) {
-    return builder.tensor(id, DType::bfloat16, sizes);
+  const auto gradient_of = [&](std::int64_t id, const NumberList& sizes, const View& view) {
+    return builder.half(id, sizes, strides_like(view, sizes));
   };
-  const Place query = tensor(kQuery, shapes.queries), turned_key = builder.turned(kTurnedKey, shapes.turned_keys),
-              turned_value = builder.turned(kTurnedValue, shapes.turned_keys), output = tensor(kOutput, shapes.queries),
-              gradient = tensor(kGradient, shapes.queries), query_gradient = tensor(kQueryGradient, shapes.queries),
-              key_gradient = tensor(kKeyGradient, shapes.keys), value_gradient = tensor(kValueGradient, shapes.keys),
+  const Place query = builder.half(kQuery, shapes.queries, a.query),
+              turned_key = builder.turned(kTurnedKey, shapes.keys, a.key),
+              turned_value = builder.turned(kTurnedValue, shapes.keys, a.value),
+              output = builder.half(kOutput, shapes.queries, a.output),
+              gradient = builder.half(kGradient, shapes.queries, a.gradient),
+              query_gradient = gradient_of(kQueryGradient, shapes.queries, a.query),
+              key_gradient = gradient_of(kKeyGradient, shapes.keys, a.key),
+              value_gradient = gradient_of(kValueGradient, shapes.keys, a.value),
               statistics = builder.tensor(kStatistics, DType::float32, shapes.rows), scale = builder.scalar(kScale),
-              key = tensor(kKey, shapes.keys);
+              key = builder.half(kKey, shapes.keys, a.key);
   const Place mean =
       builder.reduce(cudnn::kSum, builder.apply(cudnn::kMultiply, gradient, output, shapes.queries), shapes.rows);
   const Place scores = scores_of(builder, a, bias, shapes, query, turned_key, scale);

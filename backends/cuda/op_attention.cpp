@@ -23,14 +23,8 @@ class AttentionWriter {
  public:
   explicit AttentionWriter(OpWriter& writer) : writer_(writer), node_(writer.call.node) {}
 
-  // All operands.
+  // Sizes, and what hides keys.
   Status read() {
-    const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
-                                                   {"key", &arguments_.key},
-                                                   {"value", &arguments_.value},
-                                                   {"output", &arguments_.output},
-                                                   {"grad_output", &arguments_.gradient}};
-    if (Status status = writer_.view_in_rows(named, reads_); !status) return status;
     const std::vector<std::int64_t>&query = writer_.operand("query")->type.shape,
           &key = writer_.operand("key")->type.shape;
     arguments_.l = query[query.size() - 2];
@@ -49,6 +43,16 @@ class AttentionWriter {
     arguments_.queries = *queries;
     if (Status status = take_dropout(); !status) return status;
     return take_mask(query);
+  }
+
+  // All operands, row by row.
+  Status read_rows() {
+    const std::pair<const char*, View*> named[] = {{"query", &arguments_.query},
+                                                   {"key", &arguments_.key},
+                                                   {"value", &arguments_.value},
+                                                   {"output", &arguments_.output},
+                                                   {"grad_output", &arguments_.gradient}};
+    return writer_.view_in_rows(named, reads_);
   }
 
   [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
@@ -131,9 +135,11 @@ class AttentionWriter {
 Status write_attention(OpWriter& writer) {
   AttentionWriter attention(writer);
   if (Status status = attention.read(); !status) return status;
-  Result<bool> is_written = AttentionDnn(writer, attention.arguments(), attention.reads()).write(writer.results[0]);
-  if (is_written && !*is_written)
-    is_written = AttentionProducts(writer, attention.arguments(), attention.reads()).write(writer.results[0]);
+  Result<bool> is_written = AttentionDnn(writer, attention.arguments()).write();
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  if (Status status = attention.read_rows(); !status) return status;
+  is_written = AttentionProducts(writer, attention.arguments(), attention.reads()).write(writer.results[0]);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};
   attention.write_between(KernelId::attention_probabilities, &AttentionArguments::probabilities);
@@ -143,7 +149,7 @@ Status write_attention(OpWriter& writer) {
 Status write_attention_backward(OpWriter& writer) {
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
   const bool wants_mask = mask.size() > 3 && mask[3] != 0;
-  const Seen* gradients[3] = {};  // of query, key, value; null: not asked for
+  Seen* gradients[3] = {};  // of query, key, value; null: not asked for
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     if (mask.empty() || mask[i] != 0) gradients[i] = &writer.results[next++];
@@ -152,9 +158,11 @@ Status write_attention_backward(OpWriter& writer) {
   if (Status status = attention.read(); !status) return status;
   // A mask's gradient wants all slopes in doubles.
   Result<bool> is_written = false;
+  if (!wants_mask) is_written = AttentionDnn(writer, attention.arguments()).write_gradients(gradients);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  if (Status status = attention.read_rows(); !status) return status;
   if (!wants_mask)
-    is_written = AttentionDnn(writer, attention.arguments(), attention.reads()).write_gradients(gradients);
-  if (!wants_mask && is_written && !*is_written)
     is_written = AttentionProducts(writer, attention.arguments(), attention.reads()).write_gradients(gradients);
   if (!is_written) return is_written.error();
   if (*is_written) return Done{};

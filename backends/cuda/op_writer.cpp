@@ -66,6 +66,13 @@ std::int32_t* OpWriter::fault(std::vector<Range>& reads, std::vector<Range>& wri
 }
 
 Status OpWriter::copy(const Seen& from, const Seen& to) {
+  Result<Launch> launch = launch_of_copy(from, to);
+  if (!launch) return launch.error();
+  if (launch->count > 0) add(std::move(*launch));
+  return Done{};
+}
+
+Result<Launch> OpWriter::launch_of_copy(const Seen& from, const Seen& to) {
   Walk walk = walk_over(to.type.shape, {from.strides, to.strides});
   const std::int32_t bytes = cut_into_pieces(from, to, walk);
   const Result<Sizes> sizes = sizes_for(walk.sizes);
@@ -75,8 +82,8 @@ Status OpWriter::copy(const Seen& from, const Seen& to) {
   if (!target) return target.error();
   std::int64_t pieces = 1;
   for (const std::int64_t size : walk.sizes) pieces *= size;
-  launch(KernelId::copy, CopyArguments{*sizes, *source, *target, bytes}, pieces, {from.range()}, {to.range()});
-  return Done{};
+  return launch_of(KernelId::copy, CopyArguments{*sizes, *source, *target, bytes}, pieces, {from.range()},
+                   {to.range()});
 }
 
 Result<std::optional<DnnCall>> planned_call(const OpWriter& writer, std::optional<DnnGraph> graph) {

@@ -74,6 +74,7 @@ class OpWriter {
   Status view_in_rows(std::span<const std::pair<const char*, View*>> named, std::vector<Range>& reads);
   // Elements of `from` go to those of `to`, which has the same shape.
   Status copy(const Seen& from, const Seen& to);
+  static Result<Launch> launch_of_copy(const Seen& from, const Seen& to);
 
   // Where a kernel says that an index, or a label, is outside of what it names: added to what it reads and writes.
   // Null: nobody looks.
