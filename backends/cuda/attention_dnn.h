@@ -41,7 +41,7 @@ class AttentionDnn {
   // The operands as the library is to see them; without memory: they have to be copied.
   Status see_operands();
   Status copy_others();
-  // Without tensors; nothing: no library has a plan. `between`: bytes of what kernels in its place have of their own.
+  // Without tensors; nothing: no library has a plan.
   Result<std::optional<DnnCall>> planned(std::optional<DnnGraph> graph) const;
   // The first tensors of both directions.
   void give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output, std::byte* statistics) const;
