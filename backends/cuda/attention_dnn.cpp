@@ -6,6 +6,7 @@
 
 #include "attention_mask.h"
 #include "kernels/movement.h"
+#include "state_places.h"
 
 namespace meshwright::cuda {
 
@@ -30,7 +31,6 @@ bool is_taken_there(const Seen& seen) {
 }
 
 std::size_t bytes_of(const Seen& seen) { return static_cast<std::size_t>(seen.type.bytes()); }
-std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 double* numbers_in(const Range& range) { return reinterpret_cast<double*>(const_cast<std::byte*>(range.begin)); }
 
