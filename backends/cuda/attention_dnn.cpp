@@ -64,7 +64,7 @@ Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::opt
   shape[shape.size() - 3] = bias->sizes[1];
   const TensorType type{AttentionBias::kType, shape};
   const std::int64_t rows = type.elements() / arguments_.s;
-  const Seen numbers = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+  const Seen numbers = writer_.in_scratch(type);
   const Range unseen{writer_.scratch(static_cast<std::size_t>(rows)), static_cast<std::size_t>(rows)};
   const Result<View> made = view_for(numbers, {});
   if (!made) return made.error();

@@ -91,7 +91,7 @@ class EinsumWriter {
   Seen in_scratch(const Names& names) {
     const DType made = writer_.results[0].type.dtype;
     const TensorType type{is_floating(made) && made != DType::float64 ? DType::float32 : made, shape_of(names)};
-    return seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    return writer_.in_scratch(type);
   }
 
   // Summed over the names that are not made.
@@ -149,7 +149,7 @@ class EinsumWriter {
     order.insert(order.end(), groups.columns.begin(), groups.columns.end());
     const TensorType type{result.type.dtype, {extent(groups.batches), extent(groups.rows), extent(groups.columns)}};
     if (order == made) return multiply(writer_, *a, *b, seen_at(result.data, type));
-    const Seen between = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    const Seen between = writer_.in_scratch(type);
     if (Status status = multiply(writer_, *a, *b, between); !status) return status;
     return writer_.copy(seen_at(between.data, {type.dtype, shape_of(order)}), in_order({result, made}, order));
   }

@@ -52,7 +52,7 @@ Status write_elementwise_loss(OpWriter& writer) {
   if (reduces) {  // as the family, which rounds the sum alone
     const DType between = result.type.dtype == DType::float64 ? DType::float64 : DType::float32;
     const TensorType type{between, joint_shape(writer)};
-    each = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+    each = writer.in_scratch(type);
   }
   std::vector<const Seen*> operands{writer.operand("self"), writer.operand("target")};
   if (const Seen* positive = writer.operand("pos_weight")) operands.push_back(positive);

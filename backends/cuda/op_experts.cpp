@@ -140,7 +140,7 @@ class ExpertWriter {
 
   Seen scratch(DType dtype, std::int64_t width) {
     const TensorType type{dtype, {rows_, width}};
-    return seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    return writer_.in_scratch(type);
   }
 
   static Status see(const Seen& tensor, View& view) {

@@ -42,8 +42,8 @@ Status write_group_norm(OpWriter& writer) {
   const TensorType by_group{DType::float64, {a.groups}};
   Seen mean, deviation;
   if (!given) {
-    mean = seen_at(writer.scratch(static_cast<std::size_t>(by_group.bytes())), by_group);
-    deviation = seen_at(writer.scratch(static_cast<std::size_t>(by_group.bytes())), by_group);
+    mean = writer.in_scratch(by_group);
+    deviation = writer.in_scratch(by_group);
     a.mean = *view_for(mean, {});
     a.deviation = *view_for(deviation, {});
     writer.launch(KernelId::group_norm_statistics, a, a.groups, reads, {mean.range(), deviation.range()});

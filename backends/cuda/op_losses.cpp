@@ -121,7 +121,7 @@ class LossWriter {
 
   Seen between(std::int64_t elements, View& view) {
     const TensorType type{DType::float64, {elements}};
-    const Seen made = seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    const Seen made = writer_.in_scratch(type);
     view.data = made.data;
     view.element = Element::float64;
     return made;

@@ -135,7 +135,7 @@ Status write_gated(OpWriter& writer) {
   const std::size_t dim = dimension_of(writer.call.node, self.type.rank(), -1);
   const Halves from = halves_of(self, dim);
   const TensorType type{self.type.dtype == DType::float64 ? DType::float64 : DType::float32, from.value.type.shape};
-  const auto between = [&] { return seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type); };
+  const auto between = [&] { return writer.in_scratch(type); };
   const Seen open = between();
   if (Status status = apply(writer, Function::sigmoid, 0, {&from.gate}, open); !status) return status;
   const Seen* gradient = writer.operand("grad_output");
@@ -203,7 +203,7 @@ Status write_difference(OpWriter& writer) {
   type.shape[dim] += times;
   Seen whole = *writer.operand("self");
   if (parts.size() > 1) {
-    whole = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+    whole = writer.in_scratch(type);
     if (Status status = join(writer, parts, dim, whole); !status) return status;
   }
   if (times == 0) return writer.copy(whole, result);
@@ -212,7 +212,7 @@ Status write_difference(OpWriter& writer) {
   for (std::int64_t left = times; left > 0; --left) {
     --type.shape[dim];
     const TensorType made{is_floating(type.dtype) ? DType::float64 : type.dtype, type.shape};
-    const Seen differences = left == 1 ? result : seen_at(writer.scratch(static_cast<std::size_t>(made.bytes())), made);
+    const Seen differences = left == 1 ? result : writer.in_scratch(made);
     start[dim] = 0;
     const Seen earlier = part_of(whole, start, type.shape);
     start[dim] = 1;

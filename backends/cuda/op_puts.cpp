@@ -141,7 +141,7 @@ Status write_under_mask(OpWriter& writer) {
   value = {{value.type.dtype, {}}, value.data, {}};
   if (!writer.call.node.boolean("accumulate", false))
     return apply(writer, Function::choose, 0, {&mask, &value, &self}, result);
-  const Seen sum = seen_at(writer.scratch(static_cast<std::size_t>(self.type.bytes())), self.type);
+  const Seen sum = writer.in_scratch(self.type);
   if (Status status = combine(writer, Function::add, self, value, sum); !status) return status;
   return apply(writer, Function::choose, 0, {&mask, &sum, &self}, result);
 }

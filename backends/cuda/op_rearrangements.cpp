@@ -14,11 +14,8 @@ namespace {
 
 // Of a tensor that is one matrix, or many: their diagonal, as the last dimension.
 Seen diagonal_of(const Seen& whole, const Node& node, std::int64_t length) {
-  const auto dimension = [&](const char* name, std::int64_t otherwise) {
-    const std::int64_t named = node.integer(name, otherwise);
-    return static_cast<std::size_t>(named < 0 ? named + whole.type.rank() : named);
-  };
-  const std::size_t row = dimension("dim1", 0), column = dimension("dim2", 1);
+  const std::size_t row = dimension_of(node, whole.type.rank(), 0, "dim1"),
+                    column = dimension_of(node, whole.type.rank(), 1, "dim2");
   const std::int64_t offset = node.integer("offset", 0);
   std::vector<std::int64_t> start(whole.strides.size(), 0);
   start[row] = std::max<std::int64_t>(-offset, 0);
@@ -167,7 +164,7 @@ Status write_under_count(OpWriter& writer) {
   }
   const std::int64_t tiles = (a.elements + kMaskTile - 1) / kMaskTile;
   const TensorType numbers{DType::int64, {tiles}};
-  const auto in_scratch = [&] { return seen_at(writer.scratch(static_cast<std::size_t>(numbers.bytes())), numbers); };
+  const auto in_scratch = [&] { return writer.in_scratch(numbers); };
   const Seen counts = in_scratch(), ends = in_scratch();
   a.counts = reinterpret_cast<std::int64_t*>(counts.data);
   a.ends = reinterpret_cast<std::int64_t*>(ends.data);

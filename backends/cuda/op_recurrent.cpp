@@ -120,7 +120,7 @@ class RecurrenceWriter {
 
   Seen in_scratch(DType dtype, std::vector<std::int64_t> shape) {
     const TensorType type{dtype, std::move(shape)};
-    return seen_at(writer_.scratch(static_cast<std::size_t>(type.bytes())), type);
+    return writer_.in_scratch(type);
   }
   Seen sequence(DType dtype, std::int64_t width) {
     return in_scratch(dtype, {input_.type.shape[0], input_.type.shape[1], width});

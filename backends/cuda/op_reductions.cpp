@@ -113,7 +113,7 @@ void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_
   of_chunks.chunks = (arguments.count + of_chunks.chunk - 1) / of_chunks.chunk;
   if (of_chunks.chunks == 1) return writer.launch(KernelId::reduce_chunks, of_chunks, rows, {from}, {result});
   const TensorType type{DType::float64, {rows, of_chunks.chunks}};
-  const Seen chunks = seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type);
+  const Seen chunks = writer.in_scratch(type);
   ReduceArguments of_rows;
   of_rows.kept.rank = of_rows.reduced.rank = 1;
   of_rows.kept.of[0] = rows;
@@ -135,7 +135,7 @@ Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t co
   const bool is_double = size_bytes(type) > size_bytes(DType::float32);
   const TensorType sums{is_double ? DType::float64 : DType::float32,
                         {(rows + ColumnSumArguments::kChunk - 1) / ColumnSumArguments::kChunk, columns}};
-  return seen_at(writer.scratch(static_cast<std::size_t>(sums.bytes())), sums);
+  return writer.in_scratch(sums);
 }
 
 Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Seen& result) {

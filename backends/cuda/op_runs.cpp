@@ -10,7 +10,7 @@ namespace {
 
 Seen numbers_in_scratch(OpWriter& writer, DType type, std::int64_t count) {
   const TensorType made{type, {count}};
-  return seen_at(writer.scratch(static_cast<std::size_t>(made.bytes())), made);
+  return writer.in_scratch(made);
 }
 
 }  // namespace

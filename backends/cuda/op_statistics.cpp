@@ -114,7 +114,7 @@ Status write_weight_norm(OpWriter& writer) {
   Result<Lines> lines = lines_of(writer, direction, std::move(reduced));
   if (!lines) return lines.error();
   const TensorType type{DType::float64, length.type.shape};
-  const auto in_scratch = [&] { return seen_at(writer.scratch(static_cast<std::size_t>(type.bytes())), type); };
+  const auto in_scratch = [&] { return writer.in_scratch(type); };
   const Seen norms = in_scratch(), factors = in_scratch();
   const Result<View> made = view_for(norms, {});
   if (!made) return made.error();

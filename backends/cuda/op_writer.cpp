@@ -13,7 +13,7 @@ std::byte* workspace_in(const std::function<std::byte*(std::size_t)>& scratch, s
 
 Result<Seen> OpWriter::in_rows(const Seen& tensor) {
   if (tensor.is_contiguous()) return tensor;
-  Seen made = seen_at(scratch(static_cast<std::size_t>(tensor.type.bytes())), tensor.type);
+  Seen made = in_scratch(tensor.type);
   if (Status status = copy(tensor, made); !status) return status.error();
   return made;
 }

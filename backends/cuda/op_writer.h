@@ -67,6 +67,11 @@ class OpWriter {
   }
 
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
+  // A tensor there, row by row.
+  Seen in_scratch(TensorType type) {
+    std::byte* const memory = scratch(static_cast<std::size_t>(type.bytes()));
+    return seen_at(memory, std::move(type));
+  }
   std::byte* workspace(std::size_t bytes) { return workspace_in(scratch_, bytes); }
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
@@ -95,7 +100,7 @@ class OpWriter {
     for (std::size_t d = dim + 1; d < shape.size(); ++d) arguments.inner *= shape[d];
     shape[dim] = results[0].type.shape[dim];
     const TensorType type{DType::float64, std::move(shape)};
-    Seen made = is_last ? results[0] : seen_at(scratch(static_cast<std::size_t>(type.bytes())), type);
+    Seen made = is_last ? results[0] : in_scratch(type);
     const Result<View> source = view_for(from, {}), target = view_for(made, {});
     if (!source) return source.error();
     if (!target) return target.error();
@@ -162,8 +167,9 @@ WriteOp rearrangement_op(std::string_view op);
 enum class Function : std::int32_t;
 
 // That an op along one dimension names, of a tensor of this rank; `otherwise`: where it names none.
-inline std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise = 0) {
-  const std::int64_t named = node.integer("dim", otherwise);
+inline std::size_t dimension_of(const Node& node, std::int64_t rank, std::int64_t otherwise = 0,
+                                const char* name = "dim") {
+  const std::int64_t named = node.integer(name, otherwise);
   return static_cast<std::size_t>(named < 0 ? named + rank : named);
 }
 

@@ -49,10 +49,7 @@ MESHWRIGHT_KERNEL(convolution_output, ConvolutionArguments) {
 
 // The output position that takes this from `k`: -1 if there is none.
 MESHWRIGHT_DEVICE int64_t taker_of(const ConvolutionArguments& a, int d, int64_t x, int64_t k) {
-  const int64_t from = x + a.padding[d] - k * a.dilation[d];
-  if (from < 0) return -1;
-  const int64_t y = quotient(from, a.stride[d]);
-  return y * a.stride[d] == from && y < a.y[d] ? y : -1;
+  return place_at(x + a.padding[d] - k * a.dilation[d], a.stride[d], a.y[d]);
 }
 
 MESHWRIGHT_KERNEL(convolution_input, ConvolutionArguments) {

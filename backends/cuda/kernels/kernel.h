@@ -148,6 +148,13 @@ MESHWRIGHT_DEVICE int64_t quotient(int64_t number, int64_t by) {
   return ((number | by) >> 32) == 0 ? static_cast<uint32_t>(number) / static_cast<uint32_t>(by) : number / by;
 }
 
+// Which of `count` places, which stand this far apart from 0 on, is here. -1: none.
+MESHWRIGHT_DEVICE int64_t place_at(int64_t here, int64_t apart, int64_t count) {
+  if (here < 0) return -1;
+  const int64_t place = quotient(here, apart);
+  return place * apart == here && place < count ? place : -1;
+}
+
 // Where the element at this place of the row-major order stands.
 MESHWRIGHT_DEVICE int64_t offset_of(const Sizes& sizes, const int64_t* strides, int64_t index) {
   if (sizes.rank == 0) return 0;

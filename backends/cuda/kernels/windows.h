@@ -28,10 +28,7 @@ MESHWRIGHT_KERNEL(image_columns, ColumnArguments) {
 
 // Of which window a tap is there. -1: of none.
 MESHWRIGHT_DEVICE int64_t window_of(const ColumnArguments& a, int d, int64_t at, int64_t tap) {
-  const int64_t begin = at + a.padding[d] - tap * a.dilation[d];
-  if (begin < 0) return -1;
-  const int64_t window = quotient(begin, a.stride[d]);
-  return window * a.stride[d] == begin && window < a.places[d] ? window : -1;
+  return place_at(at + a.padding[d] - tap * a.dilation[d], a.stride[d], a.places[d]);
 }
 
 // One index an element of the image.
