@@ -325,7 +325,8 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.pad",
                                             "aten.reflection_pad2d",
                                             "aten.replication_pad2d",
-                                            "meshwright.cross_entropy_combine_backward"};
+                                            "meshwright.cross_entropy_combine_backward",
+                                            "aten.scatter_reduce.two"};
 
 // What ranks execute in the place of an op, which no family's own cases hold.
 struct LocalCase {
@@ -486,6 +487,21 @@ inline std::vector<LocalCase> local_cases() {
                      smooth,
                      {{"grad_output", floats(loss), -1}, logits, wanted, weight},
                      floats({5, 70})});
+  }
+  // What scatters and reduces: an index for each element, in short lines and in long ones, and a list, whose strides
+  // are 0 along the columns. Not all of the table's places are named.
+  for (const char* reduce : {"sum", "mean", "prod", "amax", "amin"}) {
+    for (const bool include_self : {true, false}) {
+      for (const std::int64_t count : {6, 140}) {
+        const LocalCase::Drawn index{"index", {DType::int64, {2, count}}, 5},
+            line{"index", {DType::int64, {1, count}}, 5};
+        const Attributes scatters{
+            {"dim", std::int64_t{1}}, {"reduce", std::string(reduce)}, {"include_self", include_self}};
+        const LocalCase::Drawn values{"src", floats({2, count + 1})};
+        cases.push_back({"aten.scatter_reduce.two", scatters, {drawn("self", {3, 6}), index, values}, floats({3, 6})});
+        cases.push_back({"aten.scatter_reduce.two", scatters, {drawn("self", {3, 6}), line, values}, floats({3, 6})});
+      }
+    }
   }
   return cases;
 }

@@ -1,6 +1,7 @@
 // What rows of a table get of positions that name them, some of which are named by many: against plain loops.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -104,8 +105,7 @@ TEST_P(Runs, PutWhatIndicesName) {
 
 TEST_P(Runs, ScatterLines) {
   constexpr std::int64_t kBins = 7;
-  for (const std::int64_t lines : {1, 2}) {
-    const std::int64_t count = 300;
+  for (const auto& [lines, count] : std::vector<std::array<std::int64_t, 2>>{{1, 300}, {2, 128}, {2, 300}}) {
     const Numbers named = draw_rows(lines * count, kBins, 3), values = draw(lines * count, DType::float32, false);
     Numbers expected(static_cast<std::size_t>(lines * kBins), 1.0);
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -117,7 +117,7 @@ TEST_P(Runs, ScatterLines) {
                           {"src", values, put, Lie::turned}},
                          {table})[0],
                  expected, std::to_string(lines));
-    EXPECT_EQ(launched().back(), lines == 1 ? KernelId::join_runs : KernelId::put);
+    EXPECT_EQ(launched().back(), count == 300 ? KernelId::join_runs : KernelId::put);
   }
 }
 
