@@ -130,10 +130,11 @@ Tensor draw(const LocalCase::Drawn& drawn) {
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const double wave = std::sin(1.0 + 7.0 * static_cast<double>(i));
     const bool is_masked = drawn.below == LocalCase::Drawn::kMasked && i % 3 == 0;
-    tensor.set(i, is_masked         ? -INFINITY
-                  : drawn.below > 0 ? static_cast<double>(i % drawn.below)
-                  : drawn.below < 0 ? wave
-                                    : 1 + wave / 2);
+    tensor.set(i, !drawn.given.empty() ? drawn.given[static_cast<std::size_t>(i)]
+                  : is_masked          ? -INFINITY
+                  : drawn.below > 0    ? static_cast<double>(i % drawn.below)
+                  : drawn.below < 0    ? wave
+                                       : 1 + wave / 2);
   }
   return tensor;
 }
@@ -289,8 +290,12 @@ class Kernels : public testing::Test {
       node.operands.push_back({drawn.name, id});
       sources.emplace(id, draw(drawn));
     }
-    node.results.push_back(static_cast<ValueId>(graph.values.size()));
-    graph.values.push_back({"result", local.result, 0, false});
+    std::vector<TensorType> results = local.more_results;
+    results.insert(results.begin(), local.result);
+    for (const TensorType& type : results) {
+      node.results.push_back(static_cast<ValueId>(graph.values.size()));
+      graph.values.push_back({"result", type, 0, false});
+    }
     const Result<std::vector<Tensor>> values = interpret(graph, families(), sources);
     ASSERT_TRUE(values) << local.op << ": " << values.error().message;
     compare(graph, node, *values, "a case of this file");

@@ -73,7 +73,7 @@ Status write_rows(OpWriter& writer, const PutRows& put, const Seen& values) {
   runs.alpha = writer.call.node.number("alpha", 1);
   runs.values = *from;
   runs.table = *to;
-  return put_rows(writer, runs, starts, values.range(), table.range());
+  return put_rows(writer, runs, starts, {values.range()}, table.range());
 }
 
 constexpr std::int64_t kShortLine = 128;  // positions, at which each element of the table may look

@@ -148,6 +148,7 @@ WriteOp einsum_op(std::string_view op);
 WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
 WriteOp rearrangement_op(std::string_view op);
+WriteOp bag_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
@@ -191,10 +192,11 @@ struct SelectArguments;
 Status write_order(OpWriter& writer, const SelectArguments& arguments, std::int64_t lines, const Range& from,
                    const std::vector<Range>& results);
 // What a table's rows get of positions that name them (kernels/runs.h). `starts`: in scratch, for each position where
-// its row begins in the table, or -1. Rows that nobody names stay as they are. `values`, `table`: where these lie.
+// its row begins in the table, or -1. Rows that nobody names stay as they are. `values`: where these lie, and what runs
+// read to find them; `table`: where it lies.
 struct RunArguments;
 Seen row_starts(OpWriter& writer, std::int64_t positions);
-Status put_rows(OpWriter& writer, RunArguments runs, const Seen& starts, const Range& values, const Range& table);
+Status put_rows(OpWriter& writer, RunArguments runs, const Seen& starts, std::vector<Range> values, const Range& table);
 
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attention.h"
+#include "bags.h"
 #include "batch_norms.h"
 #include "borders.h"
 #include "chains.h"

@@ -106,6 +106,11 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(draw, DrawArguments),
       MESHWRIGHT_ENTRY(resample, ResampleArguments),
       MESHWRIGHT_ENTRY(repeat_border, BorderArguments),
+      MESHWRIGHT_ROW_ENTRY(bag_counts, BagArguments),
+      MESHWRIGHT_ENTRY(bag_reduce, BagArguments),
+      MESHWRIGHT_ENTRY(bag_number, BagArguments),
+      MESHWRIGHT_ENTRY(bag_share, BagArguments),
+      MESHWRIGHT_ENTRY(bag_winner, BagArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_BLOCK_ENTRY

@@ -102,6 +102,11 @@ enum class KernelId : std::uint8_t {
   draw,
   resample,
   repeat_border,
+  bag_counts,
+  bag_reduce,
+  bag_number,
+  bag_share,
+  bag_winner,
   gathering,
 };
 
