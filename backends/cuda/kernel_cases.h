@@ -325,11 +325,7 @@ inline constexpr std::string_view kOps[] = {"aten.mul.Tensor",
                                             "aten.pad",
                                             "aten.reflection_pad2d",
                                             "aten.replication_pad2d",
-                                            "meshwright.cross_entropy_combine_backward",
-                                            "aten.scatter_reduce.two",
-                                            "aten._embedding_bag",
-                                            "aten.embedding_bag.padding_idx",
-                                            "meshwright.embedding_bag_backward"};
+                                            "meshwright.cross_entropy_combine_backward"};
 
 // What ranks execute in the place of an op, which no family's own cases hold.
 struct LocalCase {
@@ -492,43 +488,6 @@ inline std::vector<LocalCase> local_cases() {
                      smooth,
                      {{"grad_output", floats(loss), -1}, logits, wanted, weight},
                      floats({5, 70})});
-  }
-  // What scatters and reduces: an index for each element, in short lines and in long ones, and a list, whose strides
-  // are 0 along the columns. Not all of the table's places are named.
-  for (const char* reduce : {"sum", "mean", "prod", "amax", "amin"}) {
-    for (const bool include_self : {true, false}) {
-      for (const std::int64_t count : {6, 140}) {
-        const LocalCase::Drawn index{"index", {DType::int64, {2, count}}, 5},
-            line{"index", {DType::int64, {1, count}}, 5};
-        const Attributes scatters{
-            {"dim", std::int64_t{1}}, {"reduce", std::string(reduce)}, {"include_self", include_self}};
-        const LocalCase::Drawn values{"src", floats({2, count + 1})};
-        cases.push_back({"aten.scatter_reduce.two", scatters, {drawn("self", {3, 6}), index, values}, floats({3, 6})});
-        cases.push_back({"aten.scatter_reduce.two", scatters, {drawn("self", {3, 6}), line, values}, floats({3, 6})});
-      }
-    }
-  }
-  // Bags, one of which is empty, and one has padding alone; the last offset is the end, or another bag begins there.
-  for (const std::int64_t mode : {0, 1, 2}) {
-    for (const bool has_end : {false, true}) {
-      for (const bool is_weighted : {false, true}) {
-        const std::int64_t bags = has_end ? 4 : 5;
-        const Attributes attributes{{"mode", mode}, {"padding_idx", std::int64_t{2}}, {"include_last_offset", has_end}};
-        const TensorType made = floats({bags, 3}), numbers{DType::int64, {bags}}, rows{DType::int64, {bags, 3}};
-        std::vector<LocalCase::Drawn> operands{drawn("weight", {6, 3}),
-                                               {"indices", {DType::int64, {9}}, 0, {5, 1, 2, 5, 2, 2, 0, 5, 2}},
-                                               {"offsets", {DType::int64, {5}}, 0, {0, 4, 4, 6, has_end ? 9.0 : 8.0}}};
-        if (is_weighted) operands.push_back(drawn("per_sample_weights", {9}));
-        cases.push_back({"aten._embedding_bag",
-                         attributes,
-                         operands,
-                         made,
-                         {{DType::int64, {9}}, numbers, mode == 2 ? rows : numbers}});
-        operands[0] = drawn("grad_output", made.shape);
-        if (mode == 2) operands.push_back({"max_indices", rows, 6});
-        cases.push_back({"meshwright.embedding_bag_backward", attributes, operands, floats({6, 3})});
-      }
-    }
   }
   return cases;
 }

@@ -1,6 +1,7 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
-// families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h; with operands that
-// lie row by row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
+// families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h and
+// more_kernel_cases.h; with operands that lie row by row, and with operands whose dimensions lie the other way round.
+// The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,7 @@
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
 #include "meshwright/training_graph.h"
+#include "more_kernel_cases.h"
 #include "op_case.h"
 #include "op_writer.h"
 
@@ -251,7 +253,9 @@ class Kernels : public testing::Test {
       if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
     }
     for (const LocalCase& local : local_cases()) compare_local(local);
+    for (const LocalCase& local : more_local_cases()) compare_local(local);
     for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+    for (const std::string_view op : kMoreOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
     for (const char* op :
          {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
           "aten.scaled_dot_product_attention", "meshwright.attention_backward", "aten.conv2d",

@@ -117,7 +117,9 @@ WriteOp find_op(std::string_view op) {
                           draw_op,
                           resampling_op,
                           rearrangement_op,
-                          bag_op}) {
+                          bag_op,
+                          distance_op,
+                          sampling_op}) {
     if (const WriteOp found = find(op)) return found;
   }
   return nullptr;

@@ -149,6 +149,8 @@ WriteOp draw_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
 WriteOp rearrangement_op(std::string_view op);
 WriteOp bag_op(std::string_view op);
+WriteOp distance_op(std::string_view op);
+WriteOp sampling_op(std::string_view op);
 
 enum class Function : std::int32_t;
 

@@ -107,6 +107,13 @@ enum class KernelId : std::uint8_t {
   bag_number,
   bag_share,
   bag_winner,
+  distance,
+  distance_of_long,
+  distance_gradient,
+  cosine,
+  sample_grid,
+  sample_grid_gradient,
+  sample_taps,
   gathering,
 };
 
