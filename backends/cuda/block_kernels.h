@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -117,12 +119,16 @@ class BlockKernels : public testing::TestWithParam<bool> {
     std::vector<Seen> results;
     for (const TensorType& result : made)
       results.push_back(seen_at(take(static_cast<std::size_t>(result.bytes())), result));
+    std::byte* word = take(sizeof(std::int32_t));
+    std::fill_n(on_host(word), sizeof(std::int32_t), std::byte{0});
     work_.clear();
     OpWriter writer(
         call, views_, {}, operands, results, [this](std::size_t bytes) { return take(bytes); }, work_);
+    writer.fault_word = reinterpret_cast<std::int32_t*>(word);
     const Status written = write(writer);
     EXPECT_TRUE(written) << written.error().message;
     run(what);
+    std::memcpy(&fault_, on_host(word), sizeof fault_);
     std::vector<Numbers> computed;
     for (const Seen& result : results) {
       Numbers& read = computed.emplace_back();
@@ -152,6 +158,7 @@ class BlockKernels : public testing::TestWithParam<bool> {
   }
 
   std::vector<Work> work_;
+  std::int32_t fault_ = 0;  // what the latest computation said of indices that are outside
 
  private:
   std::byte* begin() { return GetParam() ? gpu_.memory() : block_.data(); }
