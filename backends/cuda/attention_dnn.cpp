@@ -62,9 +62,8 @@ Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::opt
   std::vector<std::int64_t> shape = all;
   if (bias->sizes[0] == 1) std::fill(shape.begin(), shape.end() - 3, 1);
   shape[shape.size() - 3] = bias->sizes[1];
-  const TensorType type{AttentionBias::kType, shape};
   const std::int64_t rows = type.elements() / arguments_.s;
-  const Seen numbers = writer_.in_scratch(type);
+  const Seen numbers = writer_.in_scratch(AttentionBias::kType, shape);
   const Range unseen{writer_.scratch(static_cast<std::size_t>(rows)), static_cast<std::size_t>(rows)};
   const Result<View> made = view_for(numbers, {});
   if (!made) return made.error();

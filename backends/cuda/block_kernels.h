@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -157,7 +158,7 @@ class BlockKernels : public testing::TestWithParam<bool> {
   }
 
   std::vector<Work> work_;
-  std::int32_t fault_ = 0;
+  std::int32_t fault_ = 0;  // what the latest computation said of indices that are outside
 
  private:
   std::byte* begin() { return GetParam() ? gpu_.memory() : block_.data(); }

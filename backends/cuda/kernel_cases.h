@@ -337,11 +337,13 @@ struct LocalCase {
     static constexpr int kMasked = -2;
     int below = 0;  // integers count up to it, again and again; floating point is between 0.5 and 1.5, or, below 0, of
                     // both signs; kMasked: each third one is -INFINITY
+    std::vector<double> given = {};  // in their place
   };
   const char* op;
   Attributes attributes;
   std::vector<Drawn> operands;
   TensorType result;
+  std::vector<TensorType> more_results = {};
 };
 
 inline TensorType floats(std::vector<std::int64_t> shape) { return {DType::float32, std::move(shape)}; }

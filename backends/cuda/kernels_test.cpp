@@ -1,6 +1,7 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
-// families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h; with operands that
-// lie row by row, and with operands whose dimensions lie the other way round. The same on a GPU where there is one.
+// families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h and
+// more_kernel_cases.h; with operands that lie row by row, and with operands whose dimensions lie the other way round.
+// The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,7 @@
 #include "meshwright/interpret.h"
 #include "meshwright/plugin.h"
 #include "meshwright/training_graph.h"
+#include "more_kernel_cases.h"
 #include "op_case.h"
 #include "op_writer.h"
 
@@ -130,10 +132,11 @@ Tensor draw(const LocalCase::Drawn& drawn) {
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const double wave = std::sin(1.0 + 7.0 * static_cast<double>(i));
     const bool is_masked = drawn.below == LocalCase::Drawn::kMasked && i % 3 == 0;
-    tensor.set(i, is_masked         ? -INFINITY
-                  : drawn.below > 0 ? static_cast<double>(i % drawn.below)
-                  : drawn.below < 0 ? wave
-                                    : 1 + wave / 2);
+    tensor.set(i, !drawn.given.empty() ? drawn.given[static_cast<std::size_t>(i)]
+                  : is_masked          ? -INFINITY
+                  : drawn.below > 0    ? static_cast<double>(i % drawn.below)
+                  : drawn.below < 0    ? wave
+                                       : 1 + wave / 2);
   }
   return tensor;
 }
@@ -250,7 +253,9 @@ class Kernels : public testing::Test {
       if (entry.path().string().ends_with(".cases.txt")) compare_cases(entry.path());
     }
     for (const LocalCase& local : local_cases()) compare_local(local);
+    for (const LocalCase& local : more_local_cases()) compare_local(local);
     for (const std::string_view op : kOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
+    for (const std::string_view op : kMoreOps) EXPECT_TRUE(compared_.contains(op)) << op << " was compared nowhere";
     for (const char* op :
          {"aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.linear",
           "aten.scaled_dot_product_attention", "meshwright.attention_backward", "aten.conv2d",
@@ -289,8 +294,12 @@ class Kernels : public testing::Test {
       node.operands.push_back({drawn.name, id});
       sources.emplace(id, draw(drawn));
     }
-    node.results.push_back(static_cast<ValueId>(graph.values.size()));
-    graph.values.push_back({"result", local.result, 0, false});
+    std::vector<TensorType> results = local.more_results;
+    results.insert(results.begin(), local.result);
+    for (const TensorType& type : results) {
+      node.results.push_back(static_cast<ValueId>(graph.values.size()));
+      graph.values.push_back({"result", type, 0, false});
+    }
     const Result<std::vector<Tensor>> values = interpret(graph, families(), sources);
     ASSERT_TRUE(values) << local.op << ": " << values.error().message;
     compare(graph, node, *values, "a case of this file");

@@ -90,8 +90,7 @@ class EinsumWriter {
   // What is rounded again is float32 at least.
   Seen in_scratch(const Names& names) {
     const DType made = writer_.results[0].type.dtype;
-    const TensorType type{is_floating(made) && made != DType::float64 ? DType::float32 : made, shape_of(names)};
-    return writer_.in_scratch(type);
+    return writer_.in_scratch(is_floating(made) && made != DType::float64 ? DType::float32 : made, shape_of(names));
   }
 
   // Summed over the names that are not made.

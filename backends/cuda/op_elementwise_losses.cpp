@@ -51,8 +51,7 @@ Status write_elementwise_loss(OpWriter& writer) {
   Seen each = result;
   if (reduces) {  // as the family, which rounds the sum alone
     const DType between = result.type.dtype == DType::float64 ? DType::float64 : DType::float32;
-    const TensorType type{between, joint_shape(writer)};
-    each = writer.in_scratch(type);
+    each = writer.in_scratch(between, joint_shape(writer));
   }
   std::vector<const Seen*> operands{writer.operand("self"), writer.operand("target")};
   if (const Seen* positive = writer.operand("pos_weight")) operands.push_back(positive);

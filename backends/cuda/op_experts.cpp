@@ -138,10 +138,7 @@ class ExpertWriter {
  private:
   Result<Seen> operand(const char* name) { return writer_.in_rows(*writer_.operand(name)); }
 
-  Seen scratch(DType dtype, std::int64_t width) {
-    const TensorType type{dtype, {rows_, width}};
-    return writer_.in_scratch(type);
-  }
+  Seen scratch(DType dtype, std::int64_t width) { return writer_.in_scratch(dtype, {rows_, width}); }
 
   static Status see(const Seen& tensor, View& view) {
     const Result<View> made = view_for(tensor, {});

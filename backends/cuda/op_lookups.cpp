@@ -75,7 +75,7 @@ Status write_look_up(OpWriter& writer) {
   runs.values = *row_view;
   runs.values.strides[0] = arguments.columns;
   runs.table = *table_view;
-  return put_rows(writer, runs, starts, rows.range(), table.range());
+  return put_rows(writer, runs, starts, {rows.range()}, table.range());
 }
 
 // A label as zeros and a one.

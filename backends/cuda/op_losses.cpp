@@ -113,15 +113,14 @@ class LossWriter {
 
   Status write_turned(const Seen& result) {
     const Seen turned = classes_last(result);
-    const Seen rows = seen_at(writer_.scratch(static_cast<std::size_t>(result.type.bytes())), turned.type);
+    const Seen rows = writer_.in_scratch(turned.type);
     if (Status status = set(rows, arguments_.result); !status) return status;
     launch(KernelId::loss_gradient, arguments_.positions, {rows.range()});
     return writer_.copy(rows, turned);
   }
 
   Seen between(std::int64_t elements, View& view) {
-    const TensorType type{DType::float64, {elements}};
-    const Seen made = writer_.in_scratch(type);
+    const Seen made = writer_.in_scratch(DType::float64, {elements});
     view.data = made.data;
     view.element = Element::float64;
     return made;

@@ -211,8 +211,8 @@ Status write_difference(OpWriter& writer) {
   std::vector<std::int64_t> start(type.shape.size(), 0);
   for (std::int64_t left = times; left > 0; --left) {
     --type.shape[dim];
-    const TensorType made{is_floating(type.dtype) ? DType::float64 : type.dtype, type.shape};
-    const Seen differences = left == 1 ? result : writer.in_scratch(made);
+    const Seen differences =
+        left == 1 ? result : writer.in_scratch(is_floating(type.dtype) ? DType::float64 : type.dtype, type.shape);
     start[dim] = 0;
     const Seen earlier = part_of(whole, start, type.shape);
     start[dim] = 1;

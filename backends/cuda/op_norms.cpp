@@ -37,7 +37,9 @@ Result<Norm> begin(OpWriter& writer) {
   if (Status status = in_rows("input", arguments.input, norm.input); !status) return status.error();
   if (Status status = in_rows("weight", arguments.weight, unused); !status) return status.error();
   if (Status status = in_rows("bias", arguments.bias, unused); !status) return status.error();
-  if (Status status = in_rows("grad_output", arguments.gradient, unused); !status) return status.error();
+  for (const char* name : {"grad_output", "grad_out"}) {
+    if (Status status = in_rows(name, arguments.gradient, unused); !status) return status.error();
+  }
   arguments.has_weight = writer.operand("weight") != nullptr;
   arguments.has_bias = writer.operand("bias") != nullptr;
   arguments.rms = node.op.find("rms_norm") != std::string::npos;
@@ -52,10 +54,14 @@ Result<Norm> begin(OpWriter& writer) {
   return norm;
 }
 
+std::size_t statistics_bytes(const Norm& norm) {
+  return static_cast<std::size_t>(norm.arguments.rows) * 2 * sizeof(double);
+}
+
 // At this place, or where it is null in scratch.
 Launch statistics_of_rows(OpWriter& writer, Norm& norm, std::byte* place) {
   NormArguments& arguments = norm.arguments;
-  const std::size_t bytes = static_cast<std::size_t>(arguments.rows) * 2 * sizeof(double);
+  const std::size_t bytes = statistics_bytes(norm);
   if (place == nullptr) place = writer.scratch(bytes);
   arguments.statistics = reinterpret_cast<double*>(place);
   norm.statistics = {place, bytes};
@@ -80,6 +86,29 @@ std::vector<Range> reads_of(const Norm& norm) {
   add(arguments.bias, arguments.extent);
   add(arguments.gradient, arguments.rows * arguments.extent);
   return reads;
+}
+
+// The mean of each row, or the inverse of its deviation, among the norm's statistics: as `like` has it.
+Seen statistics_in(const Norm& norm, bool is_mean, const Seen& like) {
+  Seen made = seen_at(const_cast<std::byte*>(norm.statistics.begin) + (is_mean ? 0 : sizeof(double)),
+                      {DType::float64, like.type.shape});
+  for (std::int64_t& stride : made.strides) stride *= 2;
+  return made;
+}
+
+// With the statistics as results.
+Status write_native_norm(OpWriter& writer) {
+  Result<Norm> norm = begin(writer);
+  if (!norm) return norm.error();
+  const Result<View> result = view_for(writer.results[0], {});
+  if (!result) return result.error();
+  norm->arguments.result = *result;
+  add_statistics(writer, *norm);
+  writer.launch(KernelId::norm_rows, norm->arguments, norm->arguments.rows, reads_of(*norm),
+                {writer.results[0].range()});
+  if (Status status = writer.copy(statistics_in(*norm, true, writer.results[1]), writer.results[1]); !status)
+    return status;
+  return writer.copy(statistics_in(*norm, false, writer.results[2]), writer.results[2]);
 }
 
 Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
@@ -163,26 +192,21 @@ Result<bool> write_norm_gradients_by_library(OpWriter& writer, Norm& norm) {
   return true;
 }
 
-Status write_norm_backward(OpWriter& writer) {
-  Result<Norm> norm = begin(writer);
-  if (!norm) return norm.error();
-  const Result<bool> is_written = write_norm_gradients_by_library(writer, *norm);
-  if (!is_written) return is_written.error();
-  if (*is_written) return Done{};
-  add_statistics(writer, *norm);
+// By kernels, of statistics that there are.
+Status write_norm_gradients(OpWriter& writer, Norm& norm) {
   const std::vector<std::int64_t> mask = writer.call.node.integers("output_mask");
   std::size_t next = 0;
   for (std::size_t i = 0; i < 3 && next < writer.results.size(); ++i) {
     if (!mask.empty() && mask[i] == 0) continue;
     const Seen& made = writer.results[next++];
     const bool of_input = i == 0;
-    NormArguments& arguments = norm->arguments;
+    NormArguments& arguments = norm.arguments;
     arguments.chunk = ColumnSumArguments::kChunk;
     const Seen result = of_input ? made : chunk_sums(writer, made.type.dtype, arguments.rows, arguments.extent);
     const Result<View> view = view_for(result, {});
     if (!view) return view.error();
     arguments.result = *view;
-    writer.launch(kKernelOf[i], arguments, of_input ? arguments.rows : result.type.elements(), reads_of(*norm),
+    writer.launch(kKernelOf[i], arguments, of_input ? arguments.rows : result.type.elements(), reads_of(norm),
                   {result.range()});
     if (of_input) continue;
     if (Status status = sum_chunks(writer, result, 1, made); !status) return status;
@@ -190,10 +214,35 @@ Status write_norm_backward(OpWriter& writer) {
   return Done{};
 }
 
+Status write_norm_backward(OpWriter& writer) {
+  Result<Norm> norm = begin(writer);
+  if (!norm) return norm.error();
+  const Result<bool> is_written = write_norm_gradients_by_library(writer, *norm);
+  if (!is_written) return is_written.error();
+  if (*is_written) return Done{};
+  add_statistics(writer, *norm);
+  return write_norm_gradients(writer, *norm);
+}
+
+// With the statistics as operands.
+Status write_native_norm_backward(OpWriter& writer) {
+  Result<Norm> norm = begin(writer);
+  if (!norm) return norm.error();
+  const std::size_t bytes = statistics_bytes(*norm);
+  norm->statistics = {writer.scratch(bytes), bytes};
+  norm->arguments.statistics = reinterpret_cast<double*>(const_cast<std::byte*>(norm->statistics.begin));
+  const Seen &mean = *writer.operand("mean"), &deviation = *writer.operand("rstd");
+  if (Status status = writer.copy(mean, statistics_in(*norm, true, mean)); !status) return status;
+  if (Status status = writer.copy(deviation, statistics_in(*norm, false, deviation)); !status) return status;
+  return write_norm_gradients(writer, *norm);
+}
+
 }  // namespace
 
 WriteOp norm_op(std::string_view op) {
   if (op == "aten.layer_norm" || op == "aten.rms_norm") return write_norm;
+  if (op == "aten.native_layer_norm") return write_native_norm;
+  if (op == "aten.native_layer_norm_backward") return write_native_norm_backward;
   return op == "meshwright.layer_norm_backward" || op == "meshwright.rms_norm_backward" ? write_norm_backward : nullptr;
 }
 

@@ -85,10 +85,7 @@ Status write_pool(OpWriter& writer) {
   }
   // Our own backward searches for the maxima again.
   const auto given = node.operand_index("indices");
-  const Seen indices =
-      given ? rows[*given]
-            : seen_at(writer.scratch(static_cast<std::size_t>(narrow.type.elements()) * sizeof(std::int64_t)),
-                      {DType::int64, narrow.type.shape});
+  const Seen indices = given ? rows[*given] : writer.in_scratch(DType::int64, narrow.type.shape);
   const Result<View> view = view_for(indices, {});
   if (!view) return view.error();
   a->indices = *view;

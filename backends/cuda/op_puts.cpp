@@ -1,6 +1,7 @@
 // What is put into a table, or added to it, where indices say: the gradients of what picks elements, too.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "kernels/pointwise.h"
 #include "kernels/puts.h"
@@ -22,7 +23,9 @@ struct PutRows {
   std::vector<NamingIndex> indices;
   std::vector<std::int64_t> positions, position_strides;             // strides of the values
   std::vector<std::int64_t> columns, column_strides, table_strides;  // strides of the values, and of the table
-  bool adds = false;
+  Put put = Put::overwrite;
+  bool includes_self = true, from_end = true;  // as of RunArguments and PutStartArguments
+  std::vector<std::int64_t> own_strides;       // of the table: of positions that are elements
 };
 
 Status write_rows(OpWriter& writer, const PutRows& put, const Seen& values) {
@@ -43,6 +46,8 @@ Status write_rows(OpWriter& writer, const PutRows& put, const Seen& values) {
     named.strides[named.count++] = table.strides[each.dimension];
     reads.push_back(each.index.range());
   }
+  std::ranges::copy(put.own_strides, named.own_strides);
+  named.from_end = put.from_end;
   const Seen starts = row_starts(writer, count);
   std::vector<Range> writes{starts.range()};
   named.starts = reinterpret_cast<std::int64_t*>(starts.data);
@@ -63,38 +68,65 @@ Status write_rows(OpWriter& writer, const PutRows& put, const Seen& values) {
   runs.column_sizes = *column_sizes;
   std::ranges::copy(over_columns.strides[0], runs.value_strides);
   std::ranges::copy(over_columns.strides[1], runs.table_strides);
-  runs.adds = put.adds;
+  runs.put = put.put;
+  runs.includes_self = put.includes_self;
   runs.alpha = writer.call.node.number("alpha", 1);
   runs.values = *from;
   runs.table = *to;
-  return put_rows(writer, runs, starts, values.range(), table.range());
+  return put_rows(writer, runs, starts, {values.range()}, table.range());
 }
 
-// One index for each element that is put.
-Status write_scattered(OpWriter& writer, const Seen& values, std::size_t dim, bool adds) {
+constexpr std::int64_t kShortLine = 128;  // positions, at which each element of the table may look
+
+// One index for each element that is put. Where lines of them are long, each is a position of its own.
+Status write_scattered(OpWriter& writer, const Seen& values, std::size_t dim, PutRows put) {
   const Seen &self = writer.operands[0], &index = writer.operands[1], &result = writer.results[0];
+  if (index.type.shape[dim] > kShortLine) {
+    put.indices = {{index, dim}};
+    put.positions = index.type.shape;
+    put.position_strides = values.strides;
+    put.own_strides = result.strides;
+    put.own_strides[dim] = 0;
+    put.columns = put.column_strides = put.table_strides = {};
+    return write_rows(writer, put, values);
+  }
   PutArguments a;
   const Result<Sizes> table = sizes_for(self.type.shape);
   const Result<View> named = view_for(index, index.strides), from = view_for(self, self.strides),
-                     put = view_for(values, values.strides), made = view_for(result, {});
+                     added = view_for(values, values.strides), made = view_for(result, {});
   if (!table) return table.error();
   if (!named) return named.error();
   if (!from) return from.error();
-  if (!put) return put.error();
+  if (!added) return added.error();
   if (!made) return made.error();
   a.table = *table;
   a.dim = static_cast<std::int32_t>(dim);
   a.count = index.type.shape[dim];
   std::ranges::copy(index.type.shape, a.touched);
-  a.adds = adds;
+  a.put = put.put;
+  a.includes_self = put.includes_self;
+  a.from_end = put.from_end;
   a.index = *named;
-  a.values = *put;
+  a.values = *added;
   a.self = *from;
   a.result = *made;
   std::vector<Range> reads{self.range(), index.range(), values.range()}, writes{result.range()};
   a.fault = writer.fault(reads, writes);
   writer.launch(KernelId::put, a, result.type.elements(), std::move(reads), std::move(writes));
   return Done{};
+}
+
+// As the families read it (plugins/ops/scatter, plugins/ops/indexing).
+Result<Put> put_of(const Node& node) {
+  if (node.op == "aten.scatter_add" || node.op == "aten.index_add") return Put::sum;
+  if (node.op != "aten.scatter_reduce.two") return Put::overwrite;
+  const std::string reduce = node.text("reduce", "");
+  if (reduce == "sum") return Put::sum;
+  if (reduce == "mean") return Put::mean;
+  if (reduce == "prod") return Put::product;
+  if (reduce == "amax") return Put::maximum;
+  if (reduce == "amin") return Put::minimum;
+  return bad_input("cuda has no kernel for a scatter that reduces by '" + reduce + "'");
 }
 
 // One index along one dimension: a list of positions, or, of what scatters, one for each element that is put.
@@ -104,7 +136,7 @@ Status write_along(OpWriter& writer) {
   Seen values = writer.operands.back();
   const bool scatters = node.op.starts_with("aten.scatter");
   if (node.op == "aten.scatter.value") {
-    values = seen_at(writer.scratch(self.element_bytes()), {self.type.dtype, {}});
+    values = writer.in_scratch(self.type.dtype, {});
     if (Status status = fill_with(writer, node.number("value", 0), values); !status) return status;
     values.type.shape = index.type.shape;
     values.strides.assign(index.strides.size(), 0);
@@ -114,13 +146,17 @@ Status write_along(OpWriter& writer) {
     return bad_input("cuda has no kernel for " + node.op + " into " + to_string(self.type));
   const std::size_t dim = dimension_of(node, rank), own = scatters ? dim : 0;
   PutRows put;
-  put.adds = node.op == "aten.scatter_add" || node.op == "aten.index_add";
+  const Result<Put> what = put_of(node);
+  if (!what) return what.error();
+  put.put = *what;
+  put.includes_self = node.boolean("include_self", true);
+  put.from_end = !scatters || node.op == "aten.scatter_add";
   put.positions = {index.type.shape[own]};
   put.position_strides = {values.strides[dim]};
   for (std::size_t d = 0; d < values.strides.size(); ++d) {
     if (d == dim) continue;
     if (scatters && index.type.shape[d] > 1 && index.strides[d] != 0)
-      return write_scattered(writer, values, dim, put.adds);
+      return write_scattered(writer, values, dim, std::move(put));
     put.columns.push_back(scatters ? index.type.shape[d] : values.type.shape[d]);
     put.column_strides.push_back(values.strides[d]);
     put.table_strides.push_back(writer.results[0].strides[d]);
@@ -158,7 +194,7 @@ Status write_index_put(OpWriter& writer) {
       values.type.elements() == 1)
     return write_under_mask(writer);
   PutRows put;
-  put.adds = node.boolean("accumulate", false);
+  if (node.boolean("accumulate", false)) put.put = Put::sum;
   std::vector<std::int64_t>& positions = put.positions;
   std::vector<bool> is_named(rank, false);
   bool neighbours = true;
@@ -203,8 +239,8 @@ Status write_index_put(OpWriter& writer) {
 }  // namespace
 
 WriteOp put_op(std::string_view op) {
-  if (op == "aten.scatter_add" || op == "aten.scatter.src" || op == "aten.scatter.value" || op == "aten.index_add" ||
-      op == "aten.index_copy")
+  if (op == "aten.scatter_add" || op == "aten.scatter.src" || op == "aten.scatter.value" ||
+      op == "aten.scatter_reduce.two" || op == "aten.index_add" || op == "aten.index_copy")
     return write_along;
   return op == "aten.index_put" ? write_index_put : nullptr;
 }

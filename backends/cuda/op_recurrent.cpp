@@ -118,14 +118,10 @@ class RecurrenceWriter {
   // What products are summed in, and gradients on their way.
   [[nodiscard]] DType summed() const { return input_.type.dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-  Seen in_scratch(DType dtype, std::vector<std::int64_t> shape) {
-    const TensorType type{dtype, std::move(shape)};
-    return writer_.in_scratch(type);
-  }
   Seen sequence(DType dtype, std::int64_t width) {
-    return in_scratch(dtype, {input_.type.shape[0], input_.type.shape[1], width});
+    return writer_.in_scratch(dtype, {input_.type.shape[0], input_.type.shape[1], width});
   }
-  Seen of_batch(DType dtype, std::int64_t width) { return in_scratch(dtype, {batch_, width}); }
+  Seen of_batch(DType dtype, std::int64_t width) { return writer_.in_scratch(dtype, {batch_, width}); }
 
   // The step that a stack takes at this turn: the second direction begins at the end.
   [[nodiscard]] std::int64_t step_of(std::int64_t stack, std::int64_t turn) const {

@@ -112,8 +112,7 @@ void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_
   of_chunks.chunk = std::max(kRowChunk, (arguments.count * rows + kChunks - 1) / kChunks);
   of_chunks.chunks = (arguments.count + of_chunks.chunk - 1) / of_chunks.chunk;
   if (of_chunks.chunks == 1) return writer.launch(KernelId::reduce_chunks, of_chunks, rows, {from}, {result});
-  const TensorType type{DType::float64, {rows, of_chunks.chunks}};
-  const Seen chunks = writer.in_scratch(type);
+  const Seen chunks = writer.in_scratch(DType::float64, {rows, of_chunks.chunks});
   ReduceArguments of_rows;
   of_rows.kept.rank = of_rows.reduced.rank = 1;
   of_rows.kept.of[0] = rows;
@@ -133,9 +132,8 @@ void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_
 
 Seen chunk_sums(OpWriter& writer, DType type, std::int64_t rows, std::int64_t columns) {
   const bool is_double = size_bytes(type) > size_bytes(DType::float32);
-  const TensorType sums{is_double ? DType::float64 : DType::float32,
-                        {(rows + ColumnSumArguments::kChunk - 1) / ColumnSumArguments::kChunk, columns}};
-  return writer.in_scratch(sums);
+  return writer.in_scratch(is_double ? DType::float64 : DType::float32,
+                           {(rows + ColumnSumArguments::kChunk - 1) / ColumnSumArguments::kChunk, columns});
 }
 
 Status sum_chunks(OpWriter& writer, const Seen& chunks, double divisor, const Seen& result) {

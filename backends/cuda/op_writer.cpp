@@ -98,12 +98,35 @@ Result<std::optional<DnnCall>> planned_call(const OpWriter& writer, std::optiona
 }
 
 WriteOp find_op(std::string_view op) {
-  for (const auto find :
-       {pointwise_op, movement_op,        product_op,          reduction_op,  norm_op,        lookup_op,
-        loss_op,      likelihood_op,      elementwise_loss_op, attention_op,  convolution_op, batch_norm_op,
-        pooling_op,   dropout_op,         softmax_op,          group_norm_op, selection_op,   put_op,
-        expert_op,    expert_exchange_op, statistic_op,        border_op,     einsum_op,      draw_op,
-        recurrent_op, resampling_op,      rearrangement_op}) {
+  for (const auto find : {pointwise_op,
+                          movement_op,
+                          product_op,
+                          reduction_op,
+                          norm_op,
+                          lookup_op,
+                          loss_op,
+                          likelihood_op,
+                          elementwise_loss_op,
+                          attention_op,
+                          convolution_op,
+                          batch_norm_op,
+                          pooling_op,
+                          dropout_op,
+                          softmax_op,
+                          group_norm_op,
+                          selection_op,
+                          put_op,
+                          expert_op,
+                          expert_exchange_op,
+                          statistic_op,
+                          border_op,
+                          einsum_op,
+                          draw_op,
+                          resampling_op,
+                          rearrangement_op,
+                          bag_op,
+                          distance_op,
+                          sampling_op}) {
     if (const WriteOp found = find(op)) return found;
   }
   return nullptr;

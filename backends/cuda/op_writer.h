@@ -72,6 +72,10 @@ class OpWriter {
     std::byte* const memory = scratch(static_cast<std::size_t>(type.bytes()));
     return seen_at(memory, std::move(type));
   }
+  Seen in_scratch(DType dtype, std::vector<std::int64_t> shape) {
+    TensorType type{dtype, std::move(shape)};
+    return in_scratch(std::move(type));
+  }
   std::byte* workspace(std::size_t bytes) { return workspace_in(scratch_, bytes); }
   // The same elements row by row: itself, or a copy.
   Result<Seen> in_rows(const Seen& tensor);
@@ -99,8 +103,7 @@ class OpWriter {
     std::vector<std::int64_t> shape = from.type.shape;
     for (std::size_t d = dim + 1; d < shape.size(); ++d) arguments.inner *= shape[d];
     shape[dim] = results[0].type.shape[dim];
-    const TensorType type{DType::float64, std::move(shape)};
-    Seen made = is_last ? results[0] : in_scratch(type);
+    Seen made = is_last ? results[0] : in_scratch(DType::float64, std::move(shape));
     const Result<View> source = view_for(from, {}), target = view_for(made, {});
     if (!source) return source.error();
     if (!target) return target.error();
@@ -163,6 +166,9 @@ WriteOp draw_op(std::string_view op);
 WriteOp recurrent_op(std::string_view op);
 WriteOp resampling_op(std::string_view op);
 WriteOp rearrangement_op(std::string_view op);
+WriteOp bag_op(std::string_view op);
+WriteOp distance_op(std::string_view op);
+WriteOp sampling_op(std::string_view op);
 
 enum class Function : std::int32_t;
 
@@ -207,10 +213,11 @@ struct SelectArguments;
 Status write_order(OpWriter& writer, const SelectArguments& arguments, std::int64_t lines, const Range& from,
                    const std::vector<Range>& results);
 // What a table's rows get of positions that name them (kernels/runs.h). `starts`: in scratch, for each position where
-// its row begins in the table, or -1. Rows that nobody names stay as they are. `values`, `table`: where these lie.
+// its row begins in the table, or -1. Rows that nobody names stay as they are. `values`: where these lie, and what runs
+// read to find them; `table`: where it lies.
 struct RunArguments;
 Seen row_starts(OpWriter& writer, std::int64_t positions);
-Status put_rows(OpWriter& writer, RunArguments runs, const Seen& starts, const Range& values, const Range& table);
+Status put_rows(OpWriter& writer, RunArguments runs, const Seen& starts, std::vector<Range> values, const Range& table);
 
 // One element after the other, combined by a function of two numbers: a sum in place. They have one shape.
 Status combine_into(OpWriter& writer, Function function, const Seen& addend, const Seen& sum);

@@ -1,6 +1,7 @@
 // What rows of a table get of positions that name them, some of which are named by many: against plain loops.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -104,8 +105,7 @@ TEST_P(Runs, PutWhatIndicesName) {
 
 TEST_P(Runs, ScatterLines) {
   constexpr std::int64_t kBins = 7;
-  for (const std::int64_t lines : {1, 2}) {
-    const std::int64_t count = 300;
+  for (const auto& [lines, count] : std::vector<std::array<std::int64_t, 2>>{{1, 300}, {2, 128}, {2, 300}}) {
     const Numbers named = draw_rows(lines * count, kBins, 3), values = draw(lines * count, DType::float32, false);
     Numbers expected(static_cast<std::size_t>(lines * kBins), 1.0);
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -117,8 +117,72 @@ TEST_P(Runs, ScatterLines) {
                           {"src", values, put, Lie::turned}},
                          {table})[0],
                  expected, std::to_string(lines));
-    EXPECT_EQ(launched().back(), lines == 1 ? KernelId::join_runs : KernelId::put);
+    EXPECT_EQ(launched().back(), count == 300 ? KernelId::join_runs : KernelId::put);
   }
+}
+
+// A long bag of weighted rows, one of a row, and an empty one.
+TEST_P(Runs, GiveBagsGradientsToRows) {
+  constexpr std::int64_t kRows = 11, kColumns = 3, kCount = 301;
+  const Numbers named = draw_rows(kCount, kRows, 5), gradient = draw(3 * kColumns, DType::float64, false),
+                weights = draw(kCount, DType::float64, false), offsets{0, 300, 301};
+  for (const std::int64_t mode : {0, 1}) {
+    Numbers expected(kRows * kColumns);
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      const std::int64_t bag = i == 300 ? 1 : 0, row = static_cast<std::int64_t>(named[static_cast<std::size_t>(i)]);
+      const double share = weights[static_cast<std::size_t>(i)] / (mode == 1 && bag == 0 ? 300 : 1);
+      for (std::int64_t c = 0; c < kColumns; ++c)
+        expected[static_cast<std::size_t>(row * kColumns + c)] +=
+            share * gradient[static_cast<std::size_t>(bag * kColumns + c)];
+    }
+    const Numbers made = compute("meshwright.embedding_bag_backward", {{"mode", mode}},
+                                 {{"grad_output", gradient, {DType::float64, {3, kColumns}}, Lie::turned},
+                                  {"indices", named, {DType::int64, {kCount}}, Lie::gaps},
+                                  {"offsets", offsets, {DType::int64, {3}}},
+                                  {"per_sample_weights", weights, {DType::float64, {kCount}}}},
+                                 {{DType::float64, {kRows, kColumns}}})[0];
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(made[i], expected[i], 1e-10) << i;
+    EXPECT_EQ(launched().back(), KernelId::join_runs);
+  }
+}
+
+TEST_P(Runs, SayThatAnIndexIsOutside) {
+  for (const double index : {-1.0, 0.0, 5.0, 6.0}) {
+    const bool is_outside = index < 0 || index > 5;
+    for (const std::int64_t lines : {1, 2}) {
+      for (const std::int64_t count : {2, 130}) {
+        const auto size = static_cast<std::size_t>(lines * count);
+        Numbers named(size, 3.0);
+        named[1] = index;
+        const TensorType table{DType::float32, {lines, 6}}, put{DType::float32, {lines, count}};
+        const auto scatter = [&](const char* op) {
+          compute(op, {{"dim", std::int64_t{1}}, {"reduce", std::string("amax")}},
+                  {{"self", Numbers(static_cast<std::size_t>(lines * 6)), table},
+                   {"index", named, {DType::int64, put.shape}},
+                   {"src", Numbers(size), put}},
+                  {table});
+          return fault_ != 0;
+        };
+        EXPECT_EQ(scatter("aten.scatter_reduce.two"), is_outside) << index << " of " << lines << "x" << count;
+        EXPECT_EQ(scatter("aten.scatter_add"), index > 5) << index << " of " << lines << "x" << count;
+      }
+    }
+  }
+  const TensorType numbers{DType::int64, {2}}, made{DType::float32, {2, 3}};
+  const auto look_up = [&](const Numbers& indices, const Numbers& offsets) {
+    compute("aten._embedding_bag", {},
+            {{"weight", Numbers(18), {DType::float32, {6, 3}}},
+             {"indices", indices, numbers},
+             {"offsets", offsets, numbers}},
+            {made, numbers, numbers, numbers});
+    return fault_ != 0;
+  };
+  EXPECT_FALSE(look_up({0, 5}, {0, 1}));
+  EXPECT_FALSE(look_up({0, 5}, {0, 2}));
+  EXPECT_TRUE(look_up({0, 6}, {0, 1}));
+  EXPECT_TRUE(look_up({-1, 5}, {0, 1}));
+  EXPECT_TRUE(look_up({0, 5}, {1, 1})) << "an index before the first bag";
+  EXPECT_TRUE(look_up({0, 5}, {0, -1})) << "offsets that fall";
 }
 
 }  // namespace

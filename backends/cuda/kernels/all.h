@@ -1,11 +1,13 @@
 #pragma once
 
 #include "attention.h"
+#include "bags.h"
 #include "batch_norms.h"
 #include "borders.h"
 #include "chains.h"
 #include "collectives.h"
 #include "convolutions.h"
+#include "distances.h"
 #include "draws.h"
 #include "dropout.h"
 #include "expert_exchange.h"
@@ -27,6 +29,7 @@
 #include "reductions.h"
 #include "resampling.h"
 #include "runs.h"
+#include "sampling.h"
 #include "selections.h"
 #include "softmaxes.h"
 #include "statistics.h"

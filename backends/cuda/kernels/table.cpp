@@ -108,6 +108,18 @@ const std::array<Kernel, kKernels>& kernels() {
       MESHWRIGHT_ENTRY(draw, DrawArguments),
       MESHWRIGHT_ENTRY(resample, ResampleArguments),
       MESHWRIGHT_ENTRY(repeat_border, BorderArguments),
+      MESHWRIGHT_ROW_ENTRY(bag_counts, BagArguments),
+      MESHWRIGHT_ENTRY(bag_reduce, BagArguments),
+      MESHWRIGHT_ENTRY(bag_number, BagArguments),
+      MESHWRIGHT_ENTRY(bag_share, BagArguments),
+      MESHWRIGHT_ENTRY(bag_winner, BagArguments),
+      MESHWRIGHT_ENTRY(distance, DistanceArguments),
+      MESHWRIGHT_ROW_ENTRY(distance_of_long, DistanceArguments),
+      MESHWRIGHT_ENTRY(distance_gradient, DistanceArguments),
+      MESHWRIGHT_ROW_ENTRY(cosine, CosineArguments),
+      MESHWRIGHT_ENTRY(sample_grid, SamplingArguments),
+      MESHWRIGHT_ENTRY(sample_grid_gradient, SamplingArguments),
+      MESHWRIGHT_ENTRY(sample_taps, SamplingArguments),
       MESHWRIGHT_ENTRY(gathering, GatheringArguments),
   }};
 #undef MESHWRIGHT_BLOCK_ENTRY

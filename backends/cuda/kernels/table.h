@@ -104,6 +104,18 @@ enum class KernelId : std::uint8_t {
   draw,
   resample,
   repeat_border,
+  bag_counts,
+  bag_reduce,
+  bag_number,
+  bag_share,
+  bag_winner,
+  distance,
+  distance_of_long,
+  distance_gradient,
+  cosine,
+  sample_grid,
+  sample_grid_gradient,
+  sample_taps,
   gathering,
 };
 
