@@ -19,15 +19,21 @@ constexpr double kNoWeight = 1e30;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30U;  // of a bias, as of a library's workspace
 
-// As cuDNN takes it where it lies: [batches, heads, positions, numbers], in pieces of 16 bytes.
-bool is_taken_there(const Seen& seen) {
+// Its strides, as cuDNN takes it where it lies: [batches, heads, positions, numbers], in pieces of 16 bytes. A
+// dimension of one element, which a view may have at any stride, goes over all others. Nothing: it has to be copied.
+std::optional<std::vector<std::int64_t>> strides_there(const Seen& seen) {
   constexpr std::int64_t kPiece = 8;
-  if (seen.type.rank() != 4 || seen.type.dtype != DType::bfloat16 || seen.strides[3] != 1) return false;
-  if (alignment_of(seen.data) < 16) return false;
+  const std::vector<std::int64_t>& sizes = seen.type.shape;
+  if (sizes.size() != 4 || seen.type.dtype != DType::bfloat16 || seen.strides[3] != 1) return {};
+  if (alignment_of(seen.data) < 16) return {};
+  std::vector<std::int64_t> strides = seen.strides;
+  std::int64_t over_all = 0;
+  for (std::size_t d = 0; d < 4; ++d) over_all = std::max(over_all, sizes[d] > 1 ? sizes[d] * strides[d] : 0);
   for (std::size_t d = 0; d < 3; ++d) {
-    if (seen.strides[d] == 0 || seen.strides[d] % kPiece != 0) return false;
+    if (sizes[d] == 1) strides[d] = over_all;
+    if (strides[d] == 0 || strides[d] % kPiece != 0) return {};
   }
-  return true;
+  return strides;
 }
 
 std::size_t bytes_of(const Seen& seen) { return static_cast<std::size_t>(seen.type.bytes()); }
@@ -62,8 +68,8 @@ Result<std::optional<AttentionDnn::Added>> AttentionDnn::add_mask(const std::opt
   std::vector<std::int64_t> shape = all;
   if (bias->sizes[0] == 1) std::fill(shape.begin(), shape.end() - 3, 1);
   shape[shape.size() - 3] = bias->sizes[1];
-  const std::int64_t rows = type.elements() / arguments_.s;
   const Seen numbers = writer_.in_scratch(AttentionBias::kType, shape);
+  const std::int64_t rows = numbers.type.elements() / arguments_.s;
   const Range unseen{writer_.scratch(static_cast<std::size_t>(rows)), static_cast<std::size_t>(rows)};
   const Result<View> made = view_for(numbers, {});
   if (!made) return made.error();
@@ -92,12 +98,13 @@ Status AttentionDnn::see_operands() {
     const Seen* seen = writer_.operand(name);
     if (seen == nullptr) continue;
     View& view = arguments_.*member;
-    const bool has_strides = !seen->is_contiguous() && is_taken_there(*seen);
-    const Result<View> made = view_for(*seen, has_strides ? seen->strides : std::vector<std::int64_t>());
+    std::optional<std::vector<std::int64_t>> strides;
+    if (!seen->is_contiguous()) strides = strides_there(*seen);
+    const Result<View> made = view_for(*seen, strides.value_or(std::vector<std::int64_t>()));
     if (!made) return made.error();
     view = *made;
-    if (has_strides) heads_ = writer_.operand("query")->type.shape[1];
-    if (!has_strides && !seen->is_contiguous()) view.data = nullptr;
+    if (strides) heads_ = writer_.operand("query")->type.shape[1];
+    if (!strides && !seen->is_contiguous()) view.data = nullptr;
   }
   return Done{};
 }

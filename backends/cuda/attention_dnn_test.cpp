@@ -29,7 +29,7 @@ enum class Kind { boolean, added, single };  // the last one, of float32, cuDNN 
 enum class By { kernels, graphs, stand_ins };
 
 // Where operands are: row by row; as [batches, positions, heads, numbers]; one of three of each position, as a product
-// for all of them makes it; in none of cuDNN's orders.
+// for all of them makes it; in none of cuDNN's orders. A single batch has a stride of 0, as views leave it.
 enum class Lie { rows, by_position, packed, apart };
 
 struct Masked {
@@ -75,7 +75,7 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
                                                    : 1,
                        innermost = lie == Lie::apart ? 2 : 1, position = shape[1] * shape[3] * apart;
     Seen made = rows;
-    made.strides = {shape[2] * position, shape[3] * innermost, position, innermost};
+    made.strides = {shape[0] > 1 ? shape[2] * position : 0, shape[3] * innermost, position, innermost};
     made.data = take(static_cast<std::size_t>(rows.type.bytes() * apart)) +
                 (lie == Lie::packed ? 2 * static_cast<std::size_t>(shape[1] * shape[3]) : 0);
     for_each_place(made, [&](std::int64_t i, std::int64_t at) {
@@ -323,6 +323,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Masked{"none_causal", {2, 3, 5, 16}, {2, 3, 5, 16}, {}, Kind::boolean, true},
                     Masked{"none_of_groups", {2, 4, 3, 8}, {2, 2, 5, 8}, {}},
                     Masked{"none_of_groups_causal", {2, 4, 5, 8}, {2, 1, 5, 8}, {}, Kind::boolean, true},
+                    Masked{"none_of_one_batch", {1, 3, 5, 8}, {1, 3, 6, 8}, {}},
+                    Masked{"none_of_one_head_of_keys", {1, 4, 5, 8}, {1, 1, 6, 8}, {}},
+                    Masked{"of_one_batch", {1, 3, 5, 8}, {1, 3, 6, 8}, {1, 1, 1, 6}},
                     Masked{"shared", {2, 3, 5, 8}, {2, 3, 5, 8}, {1, 1, 5, 5}},
                     Masked{"by_batch", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 1, 5, 5}},
                     Masked{"by_key", {2, 3, 5, 8}, {2, 3, 6, 8}, {2, 1, 1, 6}},

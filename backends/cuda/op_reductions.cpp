@@ -126,7 +126,7 @@ void reduce_rows(OpWriter& writer, const ReduceArguments& arguments, std::int64_
   of_rows.result = arguments.result;
   of_chunks.divisor = 1;
   of_chunks.result = of_rows.from;
-  writer.launch(KernelId::reduce_chunks, of_chunks, type.elements(), {from}, {chunks.range()});
+  writer.launch(KernelId::reduce_chunks, of_chunks, chunks.type.elements(), {from}, {chunks.range()});
   reduce_rows(writer, of_rows, rows, chunks.range(), result);
 }
 
