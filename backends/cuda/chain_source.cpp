@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <tuple>
 #include <utility>
 
 // The headers as they are.
@@ -32,6 +33,8 @@ class Writer {
   explicit Writer(const ChainArguments& chain) : chain_(chain) {}
 
   std::string written() {
+    if (chain_.strided > 0)
+      text_ += "  const ChainPlace place = chain_place<" + number_of(chain_.rank) + ">(arguments, index);\n";
     for (int l = 0; l < chain_.links; ++l) write(l);
     for (int l = 0; l < chain_.links; ++l) {
       if (is_last_at(l)) store(l);
@@ -55,11 +58,20 @@ class Writer {
     for (int made = l; made-- > 0;) {
       if (chain_.link[made].stores && chain_.link[made].result == link.operand[o]) return "made" + number_of(made);
     }
+    const int lies = link.lies[o];
     const auto [found, is_new] =
-        loaded_.emplace(std::pair(link.operand[o], link.of_operand[o]), "read" + number_of(loaded_.size()));
-    if (is_new)
-      text_ += "  const Numbers " + found->second + " = loaded<" + element(link.of_operand[o]) +
-               ", kIsWhole>(arguments.link[" + number_of(l) + "].operand[" + number_of(o) + "], index, count);\n";
+        loaded_.emplace(std::tuple(link.operand[o], link.of_operand[o], lies), "read" + number_of(loaded_.size()));
+    if (!is_new) return found->second;
+    const std::string data = "(arguments.link[" + number_of(l) + "].operand[" + number_of(o) + "], ",
+                      of = element(link.of_operand[o]);
+    text_ += "  const Numbers " + found->second + " = ";
+    if (lies == 0) {
+      text_ += "loaded<" + of + ", kIsWhole>" + data + "index, count);\n";
+    } else {
+      const bool repeats = chain_.strides[lies - 1][chain_.rank - 1] == 0;
+      text_ += "loaded_at<" + of + ", " + number_of(chain_.rank) + (repeats ? ", true>" : ", false>") + data +
+               "arguments.strides[" + number_of(lies - 1) + "], place);\n";
+    }
     return found->second;
   }
 
@@ -77,7 +89,7 @@ class Writer {
 
   const ChainArguments& chain_;
   std::string text_;
-  std::map<std::pair<const void*, Element>, std::string> loaded_;
+  std::map<std::tuple<const void*, Element, int>, std::string> loaded_;
 };
 
 }  // namespace

@@ -47,11 +47,12 @@ class ChainDrawer {
 
   Launch draw() {
     std::optional<Launch> chain;
+    sizes_ = below(2) == 0 ? Sizes{1, {kElements}} : Sizes{2, {kRows, kTogether}};
     View last = place();
     const std::size_t links = 1 + below(8);
     for (std::size_t l = 0; l < links; ++l) {
       const PointwiseArguments arguments = link(last);
-      const std::optional<Launch> next = chain_of(arguments, kElements);
+      const std::optional<Launch> next = chain_of(arguments, sizes_.rank == 1 ? kElements : kRows * kTogether);
       if (!next) continue;
       const std::optional<Launch> both = chain ? joined(*chain, *next) : next;
       if (!both) continue;
@@ -69,7 +70,17 @@ class ChainDrawer {
     View view;
     view.data = memory_ + below(kSlots) * kSlot;
     view.element = kElementsOf[below(4)];
-    view.strides[0] = 1;
+    view.strides[sizes_.rank - 1] = 1;
+    if (sizes_.rank == 2) view.strides[0] = kTogether;
+    return view;
+  }
+  // Or repeated by row or in each, or one number for all; or every second row of something.
+  View operand_place() {
+    View view = place();
+    if (below(2) == 0) return view;
+    view.strides[0] = sizes_.rank == 1 ? 0 : static_cast<std::int64_t>(below(3)) * kTogether;
+    if (sizes_.rank == 2 && view.strides[0] == kTogether) view.strides[1] = 0;
+    if (view.strides[0] > kTogether) view.data = memory_;
     return view;
   }
   PointwiseArguments link(const View& last) {
@@ -80,16 +91,18 @@ class ChainDrawer {
     arguments.operands = 1 + static_cast<int>(below(3));
     arguments.number = 0.5 * static_cast<double>(1 + below(4));
     arguments.other = 0.25 * static_cast<double>(below(5));
-    arguments.sizes.rank = 1;
-    arguments.sizes.of[0] = kElements;
-    for (View& operand : arguments.operand) operand = below(3) == 0 ? place() : last;
-    arguments.operand[1] = place();
+    arguments.sizes = sizes_;
+    for (View& operand : arguments.operand) operand = below(3) == 0 ? operand_place() : last;
+    arguments.operand[1] = operand_place();
     arguments.result = place();
     return arguments;
   }
 
+  static constexpr std::int64_t kRows = 3;
+
   std::byte* memory_;
   const bool exactly_;
+  Sizes sizes_;
   std::mt19937 random_{11};
 };
 
@@ -127,7 +140,7 @@ TEST(ChainSource, IsWhatTheirKernelDoes) {
   ASSERT_NE(opened, nullptr) << dlerror();
   const auto* kernels = static_cast<void (*const*)(const void*, std::int64_t)>(dlsym(opened, "kernels"));
   ASSERT_EQ(*static_cast<const int*>(dlsym(opened, "chain_bytes")), sizeof(ChainArguments));
-  int links = 0;
+  int links = 0, strided = 0;
   for (std::size_t i = 0; i < chains.size(); ++i) {
     const auto after = [&](auto run) {
       memory.fill();
@@ -139,8 +152,10 @@ TEST(ChainSource, IsWhatTheirKernelDoes) {
     EXPECT_EQ(differs, std::ssize(made)) << "in slot " << differs / static_cast<std::ptrdiff_t>(kSlot) << ":\n"
                                          << chain_shape(arguments_of(chains[i]));
     links += arguments_of(chains[i]).links;
+    strided += arguments_of(chains[i]).strided;
   }
   EXPECT_GT(links, 120);
+  EXPECT_GT(strided, 30);
 }
 
 // Places, lengths and numbers are no part of it; types, functions and what is handed on are.

@@ -13,26 +13,33 @@ namespace {
 
 // Where a link reads or writes.
 struct Place {
-  const std::byte* begin = nullptr;
+  Range range;
   std::int64_t element_bytes = 0;
-
-  [[nodiscard]] Range range(std::int64_t elements) const {
-    return {begin, static_cast<std::size_t>(elements * element_bytes)};
-  }
+  bool lies_otherwise = false;  // than the chain's results
 };
 
-Place result_of(const ChainLink& link) {
-  return {static_cast<const std::byte*>(link.result), bytes_of(link.of_result)};
+Place place_of(const ChainArguments& chain, const void* data, Element element, int lies) {
+  Place place{{static_cast<const std::byte*>(data), 0}, bytes_of(element), lies > 0};
+  std::int64_t extent = chain.elements;
+  if (lies > 0) {
+    extent = 1;
+    for (int d = 0; d < chain.rank; ++d) extent += (chain.sizes[d] - 1) * chain.strides[lies - 1][d];
+  }
+  place.range.bytes = static_cast<std::size_t>(extent * place.element_bytes);
+  return place;
+}
+
+Place result_of(const ChainArguments& chain, const ChainLink& link) {
+  return place_of(chain, link.result, link.of_result, 0);
 }
 
 bool is_handed(const ChainLink& link, int operand) { return (link.handed >> static_cast<unsigned>(operand) & 1U) != 0; }
 
 // What a link reads from memory.
-std::vector<Place> operands_of(const ChainLink& link) {
+std::vector<Place> operands_of(const ChainArguments& chain, const ChainLink& link) {
   std::vector<Place> places;
   for (int o = 0; o < link.operands; ++o) {
-    if (!is_handed(link, o))
-      places.push_back({static_cast<const std::byte*>(link.operand[o]), bytes_of(link.of_operand[o])});
+    if (!is_handed(link, o)) places.push_back(place_of(chain, link.operand[o], link.of_operand[o], link.lies[o]));
   }
   return places;
 }
@@ -41,24 +48,65 @@ Launch launch_of(const ChainArguments& arguments) {
   Launch launch = launch_of(KernelId::chain, arguments, (arguments.elements + kTogether - 1) / kTogether, {}, {});
   for (int l = 0; l < arguments.links; ++l) {
     const ChainLink& link = arguments.link[l];
-    for (const Place& place : operands_of(link)) launch.reads.push_back(place.range(arguments.elements));
-    if (link.stores) launch.writes.push_back(result_of(link).range(arguments.elements));
+    for (const Place& place : operands_of(arguments, link)) launch.reads.push_back(place.range);
+    if (link.stores) launch.writes.push_back(result_of(arguments, link).range);
   }
   return launch;
 }
 
 // Each thread has the same bytes of both, or they have none in common.
-bool agree(const Place& a, const Place& b, std::int64_t elements) {
-  if (a.begin == b.begin) return a.element_bytes == b.element_bytes;
-  return a.begin + elements * a.element_bytes <= b.begin || b.begin + elements * b.element_bytes <= a.begin;
+bool agree(const Place& a, const Place& b) {
+  if (a.range.begin == b.range.begin && !a.lies_otherwise && !b.lies_otherwise)
+    return a.element_bytes == b.element_bytes;
+  return !overlap({a.range}, {b.range});
 }
 
 bool has_type(Element element) { return is_single(element) || element == Element::boolean; }
 
-// Row by row, at a multiple of 16 bytes.
+bool is_aligned(const View& view) { return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0; }
+
 bool is_in_rows(const View& view, const Sizes& sizes) {
-  return sizes.rank <= 1 && (sizes.rank == 0 || view.strides[0] == 1) && has_type(view.element) &&
-         reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
+  std::int64_t expected = 1;
+  for (int d = sizes.rank; d-- > 0;) {
+    if (view.strides[d] != expected) return false;
+    expected *= sizes.of[d];
+  }
+  return is_aligned(view);
+}
+
+// How an operand lies (ChainLink::lies), whose strides the chain has from here on. Nothing: a thread would have neither
+// pieces of its rows nor one number of each.
+std::optional<std::int8_t> lies(ChainArguments& chain, const View& view, const Sizes& sizes) {
+  if (is_in_rows(view, sizes)) return 0;
+  const int rank = sizes.rank;
+  if (rank == 0 || rank > ChainArguments::kMaxRank || chain.strided == ChainArguments::kMaxStrides) return {};
+  if (rank > 1 && sizes.of[rank - 1] % kTogether != 0) return {};
+  const bool repeats = view.strides[rank - 1] == 0;
+  if (!repeats && (view.strides[rank - 1] != 1 || !is_aligned(view))) return {};
+  for (int d = 0; !repeats && d + 1 < rank; ++d) {
+    if (view.strides[d] % kTogether != 0) return {};
+  }
+  chain.rank = rank;
+  std::copy_n(sizes.of, rank, chain.sizes);
+  std::copy_n(view.strides, rank, chain.strides[chain.strided]);
+  return static_cast<std::int8_t>(++chain.strided);
+}
+
+// Takes over the strides of operands of another chain, and says how such a one lies here. Nothing: both go over other
+// dimensions, or have too many.
+std::optional<std::int8_t> lies(ChainArguments& chain, const ChainArguments& other, std::int8_t there) {
+  if (there == 0) return 0;
+  if (chain.strided == 0) {
+    chain.rank = other.rank;
+    std::copy_n(other.sizes, ChainArguments::kMaxRank, chain.sizes);
+  }
+  if (chain.rank != other.rank || !std::ranges::equal(chain.sizes, other.sizes)) return {};
+  for (std::int8_t here = 1; here <= chain.strided; ++here) {
+    if (std::ranges::equal(chain.strides[here - 1], other.strides[there - 1])) return here;
+  }
+  if (chain.strided == ChainArguments::kMaxStrides) return {};
+  std::copy_n(other.strides[there - 1], ChainArguments::kMaxRank, chain.strides[chain.strided]);
+  return static_cast<std::int8_t>(++chain.strided);
 }
 
 }  // namespace
@@ -70,7 +118,9 @@ ChainArguments arguments_of(const Launch& launch) {
 }
 
 std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t elements) {
-  if (!is_chained(arguments.function) || !is_in_rows(arguments.result, arguments.sizes)) return std::nullopt;
+  if (!is_chained(arguments.function) || !has_type(arguments.result.element) ||
+      !is_in_rows(arguments.result, arguments.sizes))
+    return std::nullopt;
   ChainArguments chain;
   chain.links = 1;
   chain.elements = elements;
@@ -83,10 +133,14 @@ std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t
   link.of_result = arguments.result.element;
   link.result = arguments.result.data;
   for (int o = 0; o < arguments.operands; ++o) {
-    if (!is_in_rows(arguments.operand[o], arguments.sizes)) return std::nullopt;
-    link.of_operand[o] = arguments.operand[o].element;
-    link.operand[o] = arguments.operand[o].data;
-    if (!agree(operands_of(link).back(), result_of(link), elements)) return std::nullopt;
+    const View& operand = arguments.operand[o];
+    const std::optional<std::int8_t> found =
+        has_type(operand.element) ? lies(chain, operand, arguments.sizes) : std::nullopt;
+    if (!found) return std::nullopt;
+    link.lies[o] = *found;
+    link.of_operand[o] = operand.element;
+    link.operand[o] = operand.data;
+    if (!agree(operands_of(chain, link).back(), result_of(chain, link))) return std::nullopt;
   }
   return launch_of(chain);
 }
@@ -95,21 +149,23 @@ std::optional<Launch> joined(const Launch& before, const Launch& next) {
   ChainArguments chain = arguments_of(before);
   const ChainArguments behind = arguments_of(next);
   if (chain.elements != behind.elements || chain.links + behind.links > ChainArguments::kMaxLinks) return std::nullopt;
-  const std::int64_t elements = chain.elements;
   for (int n = 0; n < behind.links; ++n) {
     ChainLink link = behind.link[n];
     const ChainLink& last = chain.link[chain.links - 1];
     for (int o = 0; o < link.operands; ++o) {
-      if (link.operand[o] == last.result && link.of_operand[o] == last.of_result)
+      const std::optional<std::int8_t> here = lies(chain, behind, link.lies[o]);
+      if (!here) return std::nullopt;
+      link.lies[o] = *here;
+      if (*here == 0 && link.operand[o] == last.result && link.of_operand[o] == last.of_result)
         link.handed |= 1U << static_cast<unsigned>(o);
     }
-    const std::vector<Place> reads = operands_of(link);
+    const std::vector<Place> reads = operands_of(chain, link);
     for (int l = 0; l < chain.links; ++l) {
-      const Place made = result_of(chain.link[l]), makes = result_of(link);
-      const auto fits = [&](const Place& place) { return agree(place, made, elements); };
-      const auto is_free = [&](const Place& place) { return agree(place, makes, elements); };
+      const Place made = result_of(chain, chain.link[l]), makes = result_of(chain, link);
+      const auto fits = [&](const Place& place) { return agree(place, made); };
+      const auto is_free = [&](const Place& place) { return agree(place, makes); };
       if (!std::ranges::all_of(reads, fits) || !fits(makes) ||
-          !std::ranges::all_of(operands_of(chain.link[l]), is_free))
+          !std::ranges::all_of(operands_of(chain, chain.link[l]), is_free))
         return std::nullopt;
     }
     chain.link[chain.links++] = link;
@@ -123,8 +179,8 @@ void keep_in_registers(Launch& launch, const std::byte* result) {
   while (made >= 0 && chain.link[made].result != result) --made;
   if (made < 0) return;
   for (int l = made + 1; l < chain.links; ++l) {
-    const std::vector<Place> read = operands_of(chain.link[l]);
-    if (std::ranges::any_of(read, [&](const Place& place) { return place.begin == result; })) return;
+    const std::vector<Place> read = operands_of(chain, chain.link[l]);
+    if (std::ranges::any_of(read, [&](const Place& place) { return place.range.begin == result; })) return;
   }
   if (made + 1 == chain.links || chain.link[made + 1].handed == 0) return;
   chain.link[made].stores = false;

@@ -11,8 +11,9 @@ namespace meshwright::cuda {
 
 ChainArguments arguments_of(const Launch& chain);
 
-// A chain of one link; nothing: it is none that chains compute, since its elements do not lie row by row, in types that
-// chains know, at a multiple of 16 bytes.
+// A chain of one link. Nothing: it is none that chains compute. The result has to lie row by row, of a type that chains
+// know, at a multiple of 16 bytes. An operand does, too, or lies at other strides where that lets a thread have pieces
+// of its rows, or one number of each: it is repeated, or a part of something.
 std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t elements);
 
 // What two chains do one after the other, as one chain; nothing: they are too long, or a thread would meet elements of

@@ -137,7 +137,7 @@ TEST_F(Chains, KeepInMemoryWhatOthersRead) {
   EXPECT_EQ(chain->writes.size(), 3U);
 }
 
-TEST_F(Chains, AreOfWhatLiesRowByRow) {
+TEST_F(Chains, MakeWhatLiesRowByRow) {
   PointwiseArguments arguments;
   arguments.function = Function::negate;
   arguments.operands = 1;
@@ -146,17 +146,76 @@ TEST_F(Chains, AreOfWhatLiesRowByRow) {
   arguments.operand[0] = view_of(slot(0), Element::float32);
   arguments.result = view_of(slot(1), Element::float32);
   EXPECT_TRUE(chain_of(arguments, kElements));
+  PointwiseArguments repeated = arguments;
+  repeated.operand[0].strides[0] = 0;
+  EXPECT_TRUE(chain_of(repeated, kElements));
   for (const auto& change : std::vector<void (*)(PointwiseArguments&)>{
-           [](PointwiseArguments& a) { a.operand[0].strides[0] = 0; },
+           [](PointwiseArguments& a) { a.operand[0].strides[0] = 2; },
            [](PointwiseArguments& a) { a.operand[0].element = Element::int64; },
            [](PointwiseArguments& a) { a.result.element = Element::float64; },
            [](PointwiseArguments& a) { a.function = Function::power; },
            [](PointwiseArguments& a) { a.result.data = static_cast<std::byte*>(a.result.data) + 4; },
-           [](PointwiseArguments& a) { a.sizes.rank = 2; }}) {
+           [](PointwiseArguments& a) { a.result.strides[0] = 2; }}) {
     PointwiseArguments changed = arguments;
     change(changed);
     EXPECT_FALSE(chain_of(changed, kElements));
   }
+}
+
+// Rows whose size pieces divide; operands at strides of whole pieces, or repeated along them.
+TEST_F(Chains, TakeWhatLiesAtStridesOfPieces) {
+  PointwiseArguments arguments;
+  arguments.function = Function::negate;
+  arguments.operands = 1;
+  arguments.sizes = {2, {2, 2 * kTogether}};
+  const auto operand = [&](std::int64_t outer, std::int64_t inner, std::size_t offset = 0) {
+    PointwiseArguments asked = arguments;
+    asked.operand[0] = view_of(slot(0, offset), Element::bfloat16);
+    asked.operand[0].strides[0] = outer;
+    asked.operand[0].strides[1] = inner;
+    asked.result = view_of(slot(2), Element::bfloat16);
+    asked.result.strides[0] = asked.sizes.of[1];
+    asked.result.strides[1] = 1;
+    return asked;
+  };
+  const auto is_chain = [&](const PointwiseArguments& asked) {
+    return chain_of(asked, asked.sizes.of[0] * asked.sizes.of[1]).has_value();
+  };
+  for (const auto& [outer, inner] : {std::pair{0, 1}, {16, 1}, {24, 1}, {1, 0}, {5, 0}, {0, 0}})
+    EXPECT_TRUE(is_chain(operand(outer, inner))) << outer << " " << inner;
+  EXPECT_TRUE(is_chain(operand(3, 0, 2)));
+  EXPECT_FALSE(is_chain(operand(20, 1)));
+  EXPECT_FALSE(is_chain(operand(24, 2)));
+  EXPECT_FALSE(is_chain(operand(24, 1, 2)));
+  arguments.sizes.of[1] = 2 * kTogether - 1;
+  EXPECT_FALSE(is_chain(operand(24, 1)));
+}
+
+// They go over the same dimensions, and have room for so many strides.
+TEST_F(Chains, JoinWhatGoesOverTheSameDimensions) {
+  const auto chain = [&](std::int64_t rows, std::int64_t outer, std::int64_t inner, std::size_t result) {
+    PointwiseArguments arguments;
+    arguments.function = Function::negate;
+    arguments.operands = 1;
+    arguments.sizes = {2, {rows, 2 * kTogether / rows * 2}};
+    arguments.operand[0] = view_of(slot(0), Element::bfloat16);
+    arguments.operand[0].strides[0] = outer;
+    arguments.operand[0].strides[1] = inner;
+    arguments.result = view_of(slot(result), Element::bfloat16);
+    arguments.result.strides[0] = arguments.sizes.of[1];
+    arguments.result.strides[1] = 1;
+    return *chain_of(arguments, 4 * kTogether);
+  };
+  EXPECT_TRUE(joined(chain(2, 0, 1, 2), chain(2, 1, 0, 3)));
+  EXPECT_FALSE(joined(chain(2, 0, 1, 2), chain(4, 0, 1, 3)));
+  std::optional<Launch> many = chain(2, 0, 0, 2);
+  for (std::int64_t outer = 1; outer < ChainArguments::kMaxStrides; ++outer) {
+    many = joined(*many, chain(2, outer, 0, 2));
+    ASSERT_TRUE(many) << outer;
+  }
+  EXPECT_TRUE(joined(*many, chain(2, 1, 0, 2)));
+  EXPECT_FALSE(joined(*many, chain(2, ChainArguments::kMaxStrides, 0, 2)));
+  EXPECT_TRUE(joined(*many, chain(2, 16, 1, 2)));  // as what is made does
 }
 
 }  // namespace

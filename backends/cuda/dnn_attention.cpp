@@ -190,15 +190,7 @@ Place scores_of(Builder& builder, const AttentionArguments& a, const std::option
 }  // namespace
 
 NumberList strides_like(const View& view, const NumberList& sizes) {
-  if (!has_strides(view)) return strides_of(sizes);
-  NumberList order{0, 1, 2, 3}, strides(4);
-  std::ranges::stable_sort(order, {}, [&](std::int64_t d) { return view.strides[d]; });
-  std::int64_t stride = 1;
-  for (const std::int64_t d : order) {
-    strides[static_cast<std::size_t>(d)] = stride;
-    stride *= sizes[static_cast<std::size_t>(d)];
-  }
-  return strides;
+  return has_strides(view) ? strides_in_order_of({view.strides, 4}, sizes) : strides_of(sizes);
 }
 
 std::optional<DnnGraph> attention_graph(const AttentionArguments& a, const std::optional<AttentionBias>& bias,

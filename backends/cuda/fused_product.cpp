@@ -30,7 +30,7 @@ std::optional<ChainLink> link_behind(const ProductShape& shape, const Launch& la
   if (launch.kernel != KernelId::chain || shape.activation != Activation::none || !has_no_gaps(shape))
     return std::nullopt;
   const ChainArguments chain = arguments_of(launch);
-  if (chain.links != 1 || chain.elements != shape.batches * shape.m * shape.n) return std::nullopt;
+  if (chain.links != 1 || chain.strided > 0 || chain.elements != shape.batches * shape.m * shape.n) return std::nullopt;
   return chain.link[0].of_result == static_cast<Element>(shape.made) ? std::optional(chain.link[0]) : std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 // Every kernel's arithmetic, on the host, against what the op families say that their ops mean: on the cases of the
 // families (cases.txt in each one's folder), forward and backward, and on those of kernel_cases.h and
-// more_kernel_cases.h; with operands that lie row by row, and with operands whose dimensions lie the other way round.
-// The same on a GPU where there is one.
+// more_kernel_cases.h; with operands that lie row by row, and with operands whose dimensions lie the other way round, or
+// in another order. The same on a GPU where there is one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -82,10 +82,23 @@ class Memory {
   std::size_t used_ = 0;
 };
 
-// A copy of a tensor there; `turned`: its first dimension lies innermost, its last outermost.
-Seen place(const Tensor& tensor, bool turned, Memory& memory) {
+// How operands lie: row by row; the first dimension innermost and the last outermost; or with the two before the last
+// exchanged, as heads and positions are.
+enum class Lie { rows, turned, exchanged };
+constexpr const char* kLies[] = {"", ", turned", ", with dimensions exchanged"};
+
+bool has_exchanged(const std::vector<Tensor>& tensors) {
+  return std::ranges::any_of(tensors, [](const Tensor& tensor) { return tensor.type().rank() > 2; });
+}
+
+// A copy of a tensor there.
+Seen place(const Tensor& tensor, Lie lie, Memory& memory) {
   Seen seen = seen_at(memory.take(tensor.bytes().size()), tensor.type());
-  if (turned) {
+  if (const std::size_t rank = seen.strides.size(); lie == Lie::exchanged && rank > 2) {
+    seen.strides[rank - 3] = tensor.shape()[rank - 1];
+    seen.strides[rank - 2] = tensor.shape()[rank - 1] * tensor.shape()[rank - 3];
+  }
+  if (lie == Lie::turned) {
     std::int64_t stride = 1;
     for (std::size_t d = 0; d < seen.strides.size(); ++d) {
       seen.strides[d] = stride;
@@ -166,32 +179,36 @@ class Kernels : public testing::Test {
     for (const Operand& operand : node.operands) given.push_back(values[operand.value]);
     for (const ValueId result : node.results) expected.push_back(values[result]);
     if (in_half_ && !round(call, given, expected)) return;
-    for (const bool turned : {false, true}) {
+    for (const Lie lie : {Lie::rows, Lie::turned, Lie::exchanged}) {
+      if (lie == Lie::exchanged && !has_exchanged(given)) continue;
       for (const LibraryPlans& plans : {LibraryPlans(), library()}) {
         Memory memory(gpu_ == nullptr ? nullptr : gpu_->memory());
         std::vector<Seen> operands, results;
-        for (const Tensor& tensor : given) operands.push_back(place(tensor, turned, memory));
+        for (const Tensor& tensor : given) operands.push_back(place(tensor, lie, memory));
         for (const TensorType& type : call.results)
           results.push_back(seen_at(memory.take(static_cast<std::size_t>(type.bytes())), type));
         std::vector<Work> work;
         OpWriter writer(
             call, views_, plans, operands, results, [&](std::size_t bytes) { return memory.take(bytes); }, work);
-        if (turned) writer.scores_bytes = 1;
+        if (lie == Lie::turned) writer.scores_bytes = 1;
         if (const Status written = write(writer); !written) {
           EXPECT_EQ(written.error().code, ErrorCode::bad_input) << where << ": " << written.error().message;
           return;
         }
         run(work, memory, node.op, where);
         const std::string what =
-            where + ", " + node.op + (turned ? ", turned" : "") + (plans.product ? ", by a library" : "");
+            where + ", " + node.op + kLies[static_cast<std::size_t>(lie)] + (plans.product ? ", by a library" : "");
         for (std::size_t i = 0; i < results.size(); ++i) {
           const auto bytes = static_cast<std::size_t>(call.results[i].bytes());
           const Tensor made = converted(Tensor::in({memory.on_host(results[i].data), bytes}, call.results[i]),
                                         expected[i].type().dtype);
+          const Result<Sizes> sizes = sizes_for(call.results[i].shape);
+          ASSERT_TRUE(sizes);
           for (std::int64_t at = 0; at < made.elements(); ++at) {
-            ASSERT_TRUE(is_close(made.get(at), expected[i].get(at), call.results[i].dtype,
+            const double number = made.get(offset_of(*sizes, writer.results[i].strides.data(), at));
+            ASSERT_TRUE(is_close(number, expected[i].get(at), call.results[i].dtype,
                                  rounds_between(node.op, plans.dnn != nullptr)))
-                << what << ": element " << at << " of result " << i << " is " << made.get(at) << ", and should be "
+                << what << ": element " << at << " of result " << i << " is " << number << ", and should be "
                 << expected[i].get(at);
           }
         }

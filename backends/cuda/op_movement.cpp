@@ -45,7 +45,7 @@ Status join(OpWriter& writer, const std::vector<const Seen*>& parts, std::size_t
 
 Status write_join(OpWriter& writer) {
   const std::string& op = writer.call.node.op;
-  const Seen& result = writer.results[0];
+  Seen& result = writer.results[0];
   const std::int64_t rank = writer.operands[0].type.rank();
   // Vectors, or numbers, become columns or rows.
   const bool stacks = op == "aten.stack" || (rank < 2 && (op == "aten.vstack" || op == "aten.column_stack"));
@@ -63,6 +63,7 @@ Status write_join(OpWriter& writer) {
     }
     parts.push_back(&part);
   }
+  if (parts[0]->type.rank() == result.type.rank()) result.lie_in_order_of(*parts[0]);
   return join(writer, parts, dim, result);
 }
 
@@ -289,8 +290,10 @@ Status put_slice(OpWriter& writer, const Seen& from) {
 
 // The gradient of what a slice took: zeros around it.
 Status write_slice_gradient(OpWriter& writer) {
+  const Seen& gradient = writer.operands[0];
+  if (gradient.type.rank() == writer.results[0].type.rank()) writer.results[0].lie_in_order_of(gradient);
   if (Status status = fill_with(writer, 0, writer.results[0]); !status) return status;
-  return put_slice(writer, writer.operands[0]);
+  return put_slice(writer, gradient);
 }
 
 Status write_slice_scatter(OpWriter& writer) {

@@ -212,12 +212,25 @@ bool steps(Function function) {
          function == Function::remainder || function == Function::round_to;
 }
 
+// In the order of the first tensor's elements.
+Walk walk_in_order(std::span<const std::int64_t> sizes, const std::vector<std::vector<std::int64_t>>& strides) {
+  const std::vector<std::size_t> order = order_of(strides[0]);
+  const auto in_order = [&](std::span<const std::int64_t> numbers) {
+    std::vector<std::int64_t> made;
+    for (const std::size_t d : order) made.push_back(numbers[d]);
+    return made;
+  };
+  std::vector<std::vector<std::int64_t>> all;
+  for (const std::vector<std::int64_t>& each : strides) all.push_back(in_order(each));
+  return walk_over(in_order(sizes), all);
+}
+
 Status write_function(OpWriter& writer, const Chosen& chosen, const std::vector<const Seen*>& operands,
                       const Seen& result) {
   PointwiseArguments arguments;
   std::vector<std::vector<std::int64_t>> strides{result.strides};
   for (const Seen* operand : operands) strides.push_back(broadcast_strides(*operand, result.type.shape));
-  const Walk walk = walk_over(result.type.shape, strides);
+  const Walk walk = walk_in_order(result.type.shape, strides);
   const Result<Sizes> sizes = sizes_for(walk.sizes);
   if (!sizes) return sizes.error();
   arguments.function = chosen.function;
@@ -255,7 +268,12 @@ Status write_pointwise(OpWriter& writer) {
   std::vector<const Seen*> operands;
   for (const Seen& operand : writer.operands) operands.push_back(&operand);
   if (writer.call.node.op == "aten.type_as") operands.resize(1);
-  return write_function(writer, *chosen, operands, writer.results[0]);
+  // As the first operand of its shape does, unless a copy is asked for, which is to make rows of it.
+  Seen& result = writer.results[0];
+  const auto has_shape = [&](const Seen* operand) { return operand->type.shape == result.type.shape; };
+  const auto model = std::ranges::find_if(operands, has_shape);
+  if (model != operands.end() && writer.call.node.op != "aten.clone") result.lie_in_order_of(**model);
+  return write_function(writer, *chosen, operands, result);
 }
 
 // The second operand, as it is broadcast to the first.

@@ -1,7 +1,9 @@
 #include "seen.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -23,6 +25,18 @@ Range Seen::range() const {
   std::int64_t last = 0;
   for (std::size_t d = 0; d < strides.size(); ++d) last += (type.shape[d] - 1) * strides[d];
   return {data, static_cast<std::size_t>(last + 1) * element_bytes()};
+}
+
+void Seen::lie_in_order_of(const Seen& other) {
+  std::vector<std::int64_t> theirs = other.strides;
+  std::int64_t behind = 1;  // what a dimension of one element, which may have any stride, is given: it lies as in rows
+  for (std::size_t d = theirs.size(); d-- > 0;) {
+    const std::int64_t size = other.type.shape[d];
+    if (size == 1) theirs[d] = behind;
+    if (d + 1 == theirs.size() ? theirs[d] != 1 : theirs[d] == 0) return;
+    behind = size * theirs[d];
+  }
+  strides = strides_in_order_of(theirs, type.shape);
 }
 
 Seen seen_at(std::byte* data, TensorType type) {
@@ -58,6 +72,24 @@ std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const 
   for (std::size_t d = 0; d < tensor.strides.size(); ++d)
     strides[missing + d] = tensor.type.shape[d] == 1 ? 0 : tensor.strides[d];
   return strides;
+}
+
+std::vector<std::size_t> order_of(std::span<const std::int64_t> strides) {
+  std::vector<std::size_t> order(strides.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t d) { return strides[d]; });
+  return order;
+}
+
+std::vector<std::int64_t> strides_in_order_of(std::span<const std::int64_t> strides,
+                                              std::span<const std::int64_t> sizes) {
+  std::vector<std::int64_t> made(sizes.size());
+  std::int64_t stride = 1;
+  for (const std::size_t d : std::views::reverse(order_of(strides))) {
+    made[d] = stride;
+    stride *= sizes[d];
+  }
+  return made;
 }
 
 Result<Sizes> sizes_for(std::span<const std::int64_t> sizes) {

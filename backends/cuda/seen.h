@@ -26,6 +26,9 @@ struct Seen {
   [[nodiscard]] bool is_contiguous() const;
   // From its first element to its last.
   [[nodiscard]] Range range() const;
+  // Without gaps, its dimensions are from here on in the order of another one's of as many. Of one that is repeated, or
+  // whose numbers along the last dimension do not stand side by side, nothing is taken over.
+  void lie_in_order_of(const Seen& other);
 };
 
 Seen seen_at(std::byte* data, TensorType type);
@@ -40,6 +43,12 @@ Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vecto
 
 // The strides of `tensor` as it is broadcast to a shape: 0 where it is repeated.
 std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const std::int64_t> shape);
+
+// The dimensions, that of the largest stride first.
+std::vector<std::size_t> order_of(std::span<const std::int64_t> strides);
+// Without gaps, dimensions of these sizes in the order of others that have strides.
+std::vector<std::int64_t> strides_in_order_of(std::span<const std::int64_t> strides,
+                                              std::span<const std::int64_t> sizes);
 
 // For kernels. Errors: bad_input for more than kMaxRank dimensions; a type that they don't compute.
 Result<Sizes> sizes_for(std::span<const std::int64_t> sizes);

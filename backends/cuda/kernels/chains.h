@@ -1,5 +1,5 @@
-// Functions of one element, one after the other, over tensors that lie row by row: what one link makes the next one has
-// in registers, and what nobody else reads is not written.
+// Functions of one element, one after the other, over tensors whose elements follow each other in one order: what one
+// link makes the next one has in registers, and what nobody else reads is not written.
 #pragma once
 
 #include "pointwise.h"
@@ -8,12 +8,13 @@ namespace meshwright::cuda {
 
 constexpr int kTogether = 8;  // elements that a thread takes, at multiples of 16 bytes
 
-// A function, each of whose operands has an element for each one of the result. Types are float32, bfloat16, boolean.
+// A function. Types are float32, bfloat16, boolean.
 struct ChainLink {
   Function function = Function::identity;
   int32_t operands = 0;
   uint32_t handed = 0;  // by operand a bit: it is what the link before made
   bool stores = true;
+  int8_t lies[3] = {};  // by operand: 0: as the result does; else at the chain's strides of this number less 1
   float number = 0, second = 0, other = 0;  // as of PointwiseArguments
   Element of_operand[3] = {}, of_result = Element::float32;
   const void* operand[3] = {};
@@ -21,9 +22,13 @@ struct ChainLink {
 };
 
 struct ChainArguments {
-  static constexpr int kMaxLinks = 24;
+  static constexpr int kMaxLinks = 24, kMaxRank = 4, kMaxStrides = 8;
   int32_t links = 0;
+  int32_t rank = 0,
+          strided = 0;  // dimensions that all results have, and how many strides there are; 0: none are asked for
   int64_t elements = 0;
+  int64_t sizes[kMaxRank] = {};
+  int64_t strides[kMaxStrides][kMaxRank] = {};
   ChainLink link[kMaxLinks];
 };
 
@@ -101,6 +106,37 @@ MESHWRIGHT_DEVICE void load_together(const void* data, Element element, int64_t 
   }
 }
 
+// Where a thread's elements stand: of several dimensions, all in one row, whose size is a multiple of kTogether.
+struct ChainPlace {
+  int64_t at[ChainArguments::kMaxRank];
+};
+template <int kRank>
+MESHWRIGHT_DEVICE ChainPlace chain_place(const ChainArguments& arguments, int64_t index) {
+  ChainPlace place = {};
+  int64_t rest = index * kTogether;
+  MESHWRIGHT_UNROLL
+  for (int d = kRank; d-- > 1;) {
+    const int64_t outer = quotient(rest, arguments.sizes[d]);
+    place.at[d] = rest - outer * arguments.sizes[d];
+    rest = outer;
+  }
+  place.at[0] = rest;
+  return place;
+}
+
+// Of an operand at strides: those along the row are 1, of pieces that load_together takes, or 0.
+template <int kRank>
+MESHWRIGHT_DEVICE void load_strided(const void* data, Element element, const int64_t* strides, const ChainPlace& place,
+                                    bool repeats, float* numbers) {
+  int64_t offset = 0;
+  MESHWRIGHT_UNROLL
+  for (int d = 0; d < kRank; ++d) offset += place.at[d] * strides[d];
+  if (!repeats) return load_together(data, element, offset / kTogether, kTogether, numbers);
+  const auto number = load<float>(data, element, offset);
+  MESHWRIGHT_UNROLL
+  for (int i = 0; i < kTogether; ++i) numbers[i] = number;
+}
+
 // What is made of them, as its type holds it.
 MESHWRIGHT_DEVICE void round_together(Element element, float* numbers) {
   MESHWRIGHT_UNROLL
@@ -160,6 +196,13 @@ MESHWRIGHT_DEVICE Numbers loaded(const void* data, int64_t index, int64_t count)
   return numbers;
 }
 
+template <Element kElement, int kRank, bool kRepeats>
+MESHWRIGHT_DEVICE Numbers loaded_at(const void* data, const int64_t* strides, const ChainPlace& place) {
+  Numbers numbers;
+  load_strided<kRank>(data, kElement, strides, place, kRepeats, numbers.of);
+  return numbers;
+}
+
 template <Element kElement, bool kIsWhole>
 MESHWRIGHT_DEVICE void write_back(void* data, int64_t index, int64_t count, const Numbers& numbers) {
   store_together(data, kElement, index, kIsWhole ? kTogether : count, numbers.of);
@@ -180,10 +223,26 @@ MESHWRIGHT_DEVICE Numbers made_by(const ChainLink& link, const Operands&... oper
 }
 
 #if !defined(__CUDACC_RTC__)  // which compiles chains by themselves
+MESHWRIGHT_DEVICE ChainPlace any_chain_place(const ChainArguments& arguments, int64_t index) {
+  switch (arguments.rank) {
+    case 0:
+      return {};
+    case 1:
+      return chain_place<1>(arguments, index);
+    case 2:
+      return chain_place<2>(arguments, index);
+    case 3:
+      return chain_place<3>(arguments, index);
+    default:
+      return chain_place<4>(arguments, index);
+  }
+}
+
 // One index as many elements as a thread takes. A link's operand may lie where an earlier one's result does, or the
 // other way round, if it begins there and has elements of that size: then a thread meets its own alone.
 MESHWRIGHT_KERNEL(chain, ChainArguments) {
   const int64_t rest = arguments.elements - index * kTogether, count = rest < kTogether ? rest : kTogether;
+  const ChainPlace place = any_chain_place(arguments, index);
   float made[kTogether] = {};
   for (int l = 0; l < arguments.links; ++l) {
     const ChainLink& link = arguments.link[l];
@@ -192,7 +251,13 @@ MESHWRIGHT_KERNEL(chain, ChainArguments) {
     for (int o = 0; o < 3; ++o) {
       const bool is_handed = (link.handed >> static_cast<uint32_t>(o) & 1U) != 0;
       if (o < link.operands && !is_handed) {
-        load_together(link.operand[o], link.of_operand[o], index, count, x[o]);
+        if (link.lies[o] == 0) {
+          load_together(link.operand[o], link.of_operand[o], index, count, x[o]);
+          continue;
+        }
+        const int64_t* strides = arguments.strides[link.lies[o] - 1];
+        load_strided<ChainArguments::kMaxRank>(link.operand[o], link.of_operand[o], strides, place,
+                                               strides[arguments.rank - 1] == 0, x[o]);
         continue;
       }
       MESHWRIGHT_UNROLL
