@@ -95,6 +95,12 @@ struct Block {
   std::size_t scratch_bytes[2] = {0, 0};  // by stream: what an instruction copies for its own use
   std::vector<std::size_t> slot_bytes;    // what is on its way to other stages
 
+  // For who wants sizes alone: addresses that nothing is read from, in parts that have room for anything.
+  static Block nowhere() {
+    constexpr std::size_t kRoom = std::size_t{1} << 48U;
+    return {reinterpret_cast<std::byte*>(kRoom), kRoom, kRoom, kRoom, {kRoom, kRoom}, {}};
+  }
+
   [[nodiscard]] std::byte* states() const { return base + arena_bytes; }
   [[nodiscard]] std::byte* constants() const { return states() + state_bytes; }
   [[nodiscard]] std::byte* scratch(StreamNumber stream) const {

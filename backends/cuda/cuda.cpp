@@ -323,10 +323,7 @@ class Cuda final : public Backend {
     for (const RankHere& here : session.here) {
       const std::int64_t seat = here.seat.number;
       if (Status status = session.devices.set(seat); !status) return status;
-      // Sizes alone are wanted: an address that nothing is read from.
-      Block nowhere;
-      nowhere.base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
-      Result<RankStep> step = built(session, stages, steps, here, nowhere);
+      Result<RankStep> step = built(session, stages, steps, here, Block::nowhere());
       if (!step) return in_stage(stages, here, step.error());
       collect_groups(*step, session.groups);
       const Program& program = stages.inputs[here.stage]->program;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "chains.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
 #include "program_fixtures.h"
@@ -29,7 +30,7 @@ struct Ran {
   int relu = 0, gelu = 0;  // products with these
   int added = 0;           // and those that add something else than a bias
   int kept = 0;            // of those with GELU, whose operand is kept
-  int products = 0, chains = 0;
+  int products = 0, chains = 0, links = 0;
   std::int64_t peak_bytes = 0;
   std::vector<float> output;
 };
@@ -57,6 +58,10 @@ class FusedProduct : public ::testing::Test {
   ProgramValueId relu(ProgramValueId of) { return build_.compute("aten.relu", {of}, "RR"); }
   ProgramValueId gelu(ProgramValueId of, const char* approximate = "tanh") {
     return build_.compute("aten.gelu", {of}, "RR", {{"approximate", std::string(approximate)}});
+  }
+  ProgramValueId sigmoid(ProgramValueId of) { return build_.compute("aten.sigmoid", {of}, "RR"); }
+  ProgramValueId multiplied_by_element(ProgramValueId a, ProgramValueId b) {
+    return build_.compute("aten.mul.Tensor", {a, b}, "RR");
   }
   ProgramValueId add(ProgramValueId a, ProgramValueId b) { return build_.compute("aten.add.Tensor", {a, b}, "RR"); }
   ProgramValueId view(ProgramValueId of) {
@@ -88,8 +93,7 @@ class FusedProduct : public ::testing::Test {
                              nullptr, {}};
     arena_ = make_arena(program);
     // The first time for its size alone, as a run does it.
-    Block block;
-    block.base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
+    Block block = Block::nowhere();
     const RankStep measured = built(input, block, library);
     block = measured.block;
     std::vector<std::byte> memory(block.bytes() + 256);
@@ -150,7 +154,10 @@ class FusedProduct : public ::testing::Test {
   }
   static void do_one(const Command& command, std::span<std::byte> all, const Block& block, Ran& ran) {
     if (const auto* launch = std::get_if<Launch>(&command.what)) {
-      ran.chains += launch->kernel == KernelId::chain ? 1 : 0;
+      if (launch->kernel == KernelId::chain) {
+        ++ran.chains;
+        ran.links += arguments_of(*launch).links;
+      }
       EXPECT_EQ(run_guarded(*launch, {&all, 1}), "");
     }
     const auto* product = std::get_if<Product>(&command.what);
@@ -349,6 +356,56 @@ TEST_F(FusedProduct, AddsUpProducts) {
   end(kept(add(linear(), second)));
   const Ran fused = expect_same();
   EXPECT_EQ(fused.added, 2);
+}
+
+// As a gradient's does, where the one of a weight comes between it and what it is added to.
+TEST_F(FusedProduct, WaitsForWhatItIsAddedTo) {
+  start(16);
+  for (const ProgramValueId input : {x_, w_, bias_}) kept(input);
+  const ProgramValueId sum = linear();
+  kept(multiplied(x_));
+  hand_out(multiplied(kept(add(sum, x_))));
+  EXPECT_EQ(expect_same().added, 1);
+}
+
+TEST_F(FusedProduct, DoesNotWaitWhereItsOperandIsOverwritten) {
+  start(16);
+  kept(w_);
+  const ProgramValueId read = multiplied(x_), sum = multiplied(read), between = kept(multiplied(x_));
+  hand_out(multiplied(kept(add(sum, x_))));
+  EXPECT_EQ(expect_same().added, 0);
+  EXPECT_EQ(place_of(between), place_of(read));
+}
+
+// The gate of a layer, and what goes through it, between which is a product.
+TEST_F(FusedProduct, LetsAFunctionWait) {
+  start(16);
+  for (const ProgramValueId input : {x_, w_}) kept(input);
+  const ProgramValueId gate = sigmoid(x_);
+  hand_out(multiplied(kept(multiplied_by_element(gate, multiplied(w_)))));
+  const Ran waits = run(Library::all);
+  EXPECT_EQ(waits.chains, 1);
+  EXPECT_EQ(waits.links, 2);
+
+  build_ = meshwright::testing::ProgramBuilder{{1}};  // the same, with something between that nothing passes
+  start(16);
+  for (const ProgramValueId input : {x_, w_}) kept(input);
+  const ProgramValueId same_gate = sigmoid(x_), aside = build_.compute("aten.neg", {x_}, "RR");
+  build_.program.instructions.back().stream = meshwright::Stream::communication;
+  kept(aside);
+  hand_out(multiplied(kept(multiplied_by_element(same_gate, multiplied(w_)))));
+  const Ran apart = run(Library::all);
+  EXPECT_EQ(apart.chains, 3);
+  EXPECT_EQ(apart.output, waits.output);
+}
+
+TEST_F(FusedProduct, LetsNoFunctionWaitWhoseOperandIsOverwritten) {
+  start(16);
+  kept(w_);
+  const ProgramValueId read = multiplied(x_), gate = sigmoid(read), through = multiplied(w_);
+  hand_out(multiplied(kept(multiplied_by_element(gate, through))));
+  EXPECT_EQ(run(Library::all).chains, 2);
+  EXPECT_EQ(place_of(through), place_of(read));
 }
 
 TEST_F(FusedProduct, AddsAndIsAnActivation) {

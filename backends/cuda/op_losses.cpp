@@ -35,7 +35,9 @@ class LossWriter {
           each.second == &arguments_.logits || (each.second == &arguments_.labels && arguments_.has_probabilities);
       const Seen* given = has_classes ? writer_.operand(each.first) : nullptr;
       const bool is_turned = given != nullptr && given->type.rank() > 2;
-      if (Status status = is_turned ? take_turned(*given, *each.second) : writer_.view_in_rows({&each, 1}, reads_);
+      const bool is_sum = each.second == &arguments_.terms || each.second == &arguments_.count;
+      if (Status status =
+              is_turned ? take_turned(*given, *each.second) : writer_.view_in_rows({&each, 1}, is_sum ? sums_ : reads_);
           !status)
         return status;
     }
@@ -70,16 +72,16 @@ class LossWriter {
     arguments_.finds_maximum = true;
     launch(KernelId::loss_terms, positions, {maximum.range(), terms.range()});
     reads_.push_back(maximum.range());
-    reads_.push_back(terms.range());
+    sums_.push_back(terms.range());
     if (arguments_.smoothing != 0 || arguments_.has_probabilities) {
       const Seen wanted = between(2 * positions, arguments_.wanted);
       launch(KernelId::loss_wanted, positions, {wanted.range()});
-      reads_.push_back(wanted.range());
+      sums_.push_back(wanted.range());
     }
     if (arguments_.reduction != LossReduction::mean) return;
     const Seen count = between(1, arguments_.count);
     launch(KernelId::loss_count, 1, {count.range()});
-    reads_.push_back(count.range());
+    sums_.push_back(count.range());
     arguments_.has_count = true;
   }
 
@@ -90,7 +92,9 @@ class LossWriter {
 
  private:
   void launch(KernelId kernel, std::int64_t count, std::vector<Range> writes) {
-    std::vector<Range> reads = reads_;
+    std::vector<Range> reads = sums_;
+    if (kernel != KernelId::loss_count && kernel != KernelId::loss_combine)
+      reads.insert(reads.end(), reads_.begin(), reads_.end());
     LossArguments arguments = arguments_;
     if (kernel == KernelId::loss_terms) arguments.fault = writer_.fault(reads, writes);
     writer_.launch(kernel, arguments, count, std::move(reads), std::move(writes));
@@ -135,7 +139,8 @@ class LossWriter {
 
   OpWriter& writer_;
   LossArguments arguments_;
-  std::vector<Range> reads_;
+  std::vector<Range> reads_,
+      sums_;  // the latter: of what there is by position, and of all: terms, what is wanted, count
 };
 
 Status write_loss(OpWriter& writer) {

@@ -171,6 +171,8 @@ void StepBuilder::add_on(StreamNumber stream, Command::What what) {
       chain_->pop_back();
       what = std::move(*both);
     }
+  } else if (is_chain && stream == kCompute && commands_ == &made_.commands[step_] && commands_->empty()) {
+    join_with_earlier(*launch);
   }
   commands_->push_back({stream, std::move(what)});
   chain_ = is_chain ? commands_ : nullptr;

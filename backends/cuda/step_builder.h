@@ -29,8 +29,8 @@ struct StageLinks {
 
 class StepBuilder {
  public:
-  // `block`: where the rank's memory lies. Its sizes may be unknown, 0, the first time: `build` finds them. `views`
-  // and the links of the run outlive this. `plans`: what is left to libraries.
+  // `block`: where the rank's memory lies; `build` finds how large its parts have to be. `views` and the links of the
+  // run outlive this. `plans`: what is left to libraries.
   StepBuilder(const BackendInput& input, const StageLinks& stage, const std::vector<Occurrence>& steps,
               const Arena& arena, std::int64_t rank, const Block& block, ViewFinder& views, LibraryPlans plans);
 
@@ -79,6 +79,8 @@ class StepBuilder {
   Status update(const Instruction& instruction);
   Status take_over(const Instruction& instruction);
   Status drop(const Instruction& instruction);
+  [[nodiscard]] std::optional<std::size_t> maker_before(std::size_t step, const std::byte* made) const;
+  void join_with_earlier(Launch& chain);
   Status fuse_into_product(std::size_t step, const std::byte* unread);
   Status fuse_kept_activations();
   Status hand_out(ProgramValueId id, std::int64_t microbatch, RankStep& made);

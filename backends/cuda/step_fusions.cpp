@@ -1,43 +1,130 @@
-// Products that take over what stands behind them (fused_product.h).
+// Commands that become one: products take over what stands behind them (fused_product.h), and what is made early waits
+// for the function that reads it.
+#include <algorithm>
+#include <utility>
+
+#include "chains.h"
 #include "execution.h"
 #include "fused_product.h"
+#include "host_product.h"
 #include "step_builder.h"
 
 namespace meshwright::cuda {
 
-// A step's only command, and the product before it. Nothing is between both: no event, no wait, and nothing of another
-// stream. What is made of them runs where the chain did, as a chain runs where it ends. `unread`: the product's result,
-// which nobody else reads; null: it is kept.
+namespace {
+
+struct Touched {
+  std::vector<Range> reads, writes;
+
+  // What an instruction has in scratch is its own while it runs.
+  void add(const Launch& launch, const Range& scratch) {
+    const auto add_others = [&](const std::vector<Range>& ranges, std::vector<Range>& to) {
+      std::ranges::copy_if(ranges, std::back_inserter(to), [&](const Range& range) {
+        return range.begin < scratch.begin || range.begin >= scratch.begin + scratch.bytes;
+      });
+    };
+    add_others(launch.reads, reads);
+    add_others(launch.writes, writes);
+  }
+};
+
+bool conflict(const Touched& a, const Touched& b) {
+  return overlap(a.writes, b.writes) || overlap(a.writes, b.reads) || overlap(a.reads, b.writes);
+}
+
+// By commands of an instruction that are launches and products of the compute stream alone. Nothing: they are not.
+std::optional<Touched> touched_by(const std::vector<Command>& commands, const Range& scratch) {
+  Touched touched;
+  for (const Command& command : commands) {
+    const auto* launch = std::get_if<Launch>(&command.what);
+    const auto* product = std::get_if<Product>(&command.what);
+    if (command.stream != kCompute || (launch == nullptr && product == nullptr)) return std::nullopt;
+    touched.add(launch != nullptr ? *launch : launch_of(*product), scratch);
+  }
+  return touched;
+}
+
+// What it makes last.
+const std::byte* result_of(const Command& command) {
+  if (const auto* product = std::get_if<Product>(&command.what)) return product->result;
+  const auto* launch = std::get_if<Launch>(&command.what);
+  if (launch == nullptr || launch->kernel != KernelId::chain) return nullptr;
+  const ChainArguments chain = arguments_of(*launch);
+  return static_cast<const std::byte*>(chain.link[chain.links - 1].result);
+}
+
+}  // namespace
+
+// The step whose commands make what stands at `made`, by a product or a chain at last, if they may as well run just
+// before those of `step`: between both are launches and products of the compute stream, no event and no wait, and none
+// of these touches what it writes or writes what it reads.
+std::optional<std::size_t> StepBuilder::maker_before(std::size_t step, const std::byte* made) const {
+  constexpr int kFarthest = 8;  // steps that do something
+  const Range scratch{block_.scratch(kCompute), block_.scratch_bytes[kCompute]};
+  Touched between;
+  for (int passed = 0; passed < kFarthest && step-- > 0;) {
+    const std::vector<Command>& commands = made_.commands[step];
+    if (commands.empty()) continue;
+    const std::optional<Touched> touched = touched_by(commands, scratch);
+    if (!touched) return std::nullopt;
+    if (result_of(commands.back()) == made) return conflict(*touched, between) ? std::nullopt : std::optional(step);
+    between.reads.insert(between.reads.end(), touched->reads.begin(), touched->reads.end());
+    between.writes.insert(between.writes.end(), touched->writes.begin(), touched->writes.end());
+    ++passed;
+  }
+  return std::nullopt;
+}
+
+// With a chain that makes one of its operands: both run here.
+void StepBuilder::join_with_earlier(Launch& chain) {
+  const ChainArguments arguments = arguments_of(chain);
+  const ChainLink& link = arguments.link[0];
+  for (int o = 0; o < link.operands; ++o) {
+    const std::optional<std::size_t> earlier = maker_before(step_, static_cast<const std::byte*>(link.operand[o]));
+    if (!earlier || made_.commands[*earlier].size() != 1) continue;
+    const auto* made = std::get_if<Launch>(&made_.commands[*earlier].back().what);
+    std::optional<Launch> both = made != nullptr ? joined(*made, chain) : std::nullopt;
+    if (!both) continue;
+    made_.commands[*earlier].clear();
+    chain = std::move(*both);
+    return;
+  }
+}
+
+// A step's only command, and the product that makes what it reads. What is made of them runs where the chain did, as a
+// chain runs where it ends, and behind what the product's instruction does first. `unread`: the product's result, which
+// nobody else reads; null: it is kept, and the product stands directly before.
 Status StepBuilder::fuse_into_product(std::size_t step, const std::byte* unread) {
   if (!plans_.product || stream_ != kCompute || made_.commands[step].size() != 1) return Done{};
-  std::size_t before = step;
-  do {
-    if (before-- == 0) return Done{};
-  } while (made_.commands[before].empty());
   Command& chain = made_.commands[step].back();
-  const Command& made_by = made_.commands[before].back();
   const auto* launch = std::get_if<Launch>(&chain.what);
-  const auto* product = std::get_if<Product>(&made_by.what);
-  if (launch == nullptr || product == nullptr || chain.stream != kCompute || made_by.stream != kCompute ||
-      (unread != nullptr && product->result != unread))
-    return Done{};
+  if (launch == nullptr || launch->kernel != KernelId::chain || chain.stream != kCompute) return Done{};
+  std::optional<std::size_t> before;
+  if (unread != nullptr) {
+    before = maker_before(step, unread);
+  } else {
+    for (std::size_t each = step; each > 0 && !before;) {
+      if (!made_.commands[--each].empty()) before = each;
+    }
+  }
+  if (!before) return Done{};
+  std::vector<Command>& makes = made_.commands[*before];
+  const auto* product = std::get_if<Product>(&makes.back().what);
+  if (product == nullptr || makes.back().stream != kCompute) return Done{};
   std::optional<Product> fused = with_activation(*product, *launch, unread == nullptr);
   if (!fused && unread != nullptr) fused = with_addend(*product, *launch);
-  if (!fused) return Done{};
+  if (!fused || overwrites_itself(*fused)) return Done{};
   const Result<std::optional<std::size_t>> workspace = plans_.product(fused->shape);
   if (!workspace) return workspace.error();
   if (!*workspace) return Done{};
-  // Behind what the product's instruction has in scratch. It is counted even if nothing comes of it below: while sizes
-  // are unknown, scratch seems to overlap the arena, and the size that is found then must do.
   fused->workspace_bytes = **workspace;
-  if (fused->workspace_bytes > product->workspace_bytes) {
-    scratch_used_ = scratch_behind_[before];
+  scratch_used_ = std::max(scratch_behind_[*before], scratch_behind_[step]);
+  if (fused->workspace_bytes > product->workspace_bytes)
     fused->workspace = workspace_in([this](std::size_t bytes) { return scratch(bytes); }, fused->workspace_bytes);
-  }
-  if (overwrites_itself(*fused)) return Done{};
-  made_.commands[before].pop_back();
-  chain.what = *fused;
+  scratch_behind_[step] = scratch_used_;
+  makes.back().what = *fused;
   if (chain_ == &made_.commands[step]) chain_ = nullptr;
+  made_.commands[step] = std::exchange(makes, {});
   return Done{};
 }
 
