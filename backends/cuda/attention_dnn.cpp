@@ -136,13 +136,17 @@ Result<std::optional<DnnCall>> AttentionDnn::planned(std::optional<DnnGraph> gra
   return call;
 }
 
+Range AttentionDnn::statistics_at(std::byte* memory) {
+  return {memory != nullptr ? memory : writer_.scratch(statistics_bytes()), statistics_bytes()};
+}
+
 void AttentionDnn::give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output,
-                                 std::byte* statistics) const {
+                                 const Range& statistics) const {
   call.workspace = writer_.workspace(call.workspace_bytes);
   call.tensors = {{kQuery, memory_of(arguments_.query)},
                   {kTurnedKey, memory_of(arguments_.key)},
                   {kOutput, output},
-                  {kStatistics, statistics}};
+                  {kStatistics, const_cast<std::byte*>(statistics.begin)}};
   if (added) call.tensors.emplace_back(kBias, const_cast<std::byte*>(added->numbers.begin));
 }
 
@@ -206,7 +210,8 @@ Result<bool> AttentionDnn::write() {
   Seen& result = writer_.results[0];
   if (!bias && has_strides(arguments_.query)) result.strides = strides_like(arguments_.query, result.type.shape);
   DnnCall& taken = **call;
-  give_operands(taken, *added, result.data, writer_.scratch(static_cast<std::size_t>(arguments_.rows) * sizeof(float)));
+  const Range statistics = statistics_at(writer_.keep_beside ? writer_.keep_beside(statistics_bytes()) : nullptr);
+  give_operands(taken, *added, result.data, statistics);
   taken.tensors.emplace_back(kValue, memory_of(arguments_.value));
   AttentionArguments arguments = *added ? (*added)->arguments : arguments_;
   const Range probabilities = between(taken, 0);
@@ -217,8 +222,8 @@ Result<bool> AttentionDnn::write() {
     if (Status status = rows.read(*writer_.operand(name), arguments.*member); !status) return status.error();
   }
   if (*added) rows.reads.push_back((*added)->numbers);
-  taken.kernels.push_back(
-      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, rows.reads, {probabilities}));
+  taken.kernels.push_back(  // in the library's place nobody makes statistics, but their memory is taken
+      launch_of(KernelId::attention_probabilities, arguments, arguments.rows, rows.reads, {probabilities, statistics}));
   rows.reads.push_back(probabilities);
   if (Status status = rows.make(KernelId::attention_result, arguments, result); !status) return status.error();
   writer_.add(std::move(taken));
@@ -234,24 +239,26 @@ Result<bool> AttentionDnn::write_gradients(Seen* const (&gradients)[3]) {
   if (!writer_.plan_dnn) return false;
   if (Status status = see_operands(); !status) return status.error();
   const std::optional<AttentionBias> bias = mask_as_bias();
-  Result<std::optional<DnnCall>> forward = planned(attention_graph(arguments_, bias, heads_)),
+  std::byte* const kept = writer_.kept_beside("output");
+  Result<std::optional<DnnCall>> forward = std::optional<DnnCall>(),
                                  backward = planned(attention_gradient_graph(arguments_, bias, heads_));
+  if (kept == nullptr) forward = planned(attention_graph(arguments_, bias, heads_));
   if (!forward) return forward.error();
   if (!backward) return backward.error();
-  if (!*forward || !*backward) return false;
+  if (!*backward || (kept == nullptr && !*forward)) return false;
   if (Status status = copy_others(); !status) return status.error();
   const Result<std::optional<Added>> added = add_mask(bias);
   if (!added) return added.error();
-  const std::size_t statistics_bytes = static_cast<std::size_t>(arguments_.rows) * sizeof(float);
-  std::byte* const statistics = writer_.scratch(statistics_bytes);
-  // What it makes is there already.
-  give_operands(**forward, *added, writer_.scratch(bytes_of(*writer_.operand("output"))), statistics);
-  (*forward)->tensors.emplace_back(kValue, memory_of(arguments_.value));
-  writer_.add(std::move(**forward));
+  const Range statistics = statistics_at(kept);
+  if (*forward) {  // what it makes is there already
+    give_operands(**forward, *added, writer_.scratch(bytes_of(*writer_.operand("output"))), statistics);
+    (*forward)->tensors.emplace_back(kValue, memory_of(arguments_.value));
+    writer_.add(std::move(**forward));
+  }
   if (*added) {
     View view;  // a float for each query
-    view.data = statistics;
-    correct(**added, view, 1, kNoWeight, {statistics, statistics_bytes});
+    view.data = const_cast<std::byte*>(statistics.begin);
+    correct(**added, view, 1, kNoWeight, statistics);
   }
 
   DnnCall& call = **backward;
@@ -269,6 +276,7 @@ Result<bool> AttentionDnn::write_gradients(Seen* const (&gradients)[3]) {
     if (Status status = rows.read(*writer_.operand(name), arguments.*member); !status) return status.error();
   }
   if (const Seen* mask = writer_.operand("attn_mask")) rows.reads.push_back(mask->range());
+  rows.reads.push_back(statistics);
   call.kernels.push_back(
       launch_of(KernelId::attention_probabilities, arguments, arguments.rows, rows.reads, {probabilities}));
   rows.reads.push_back(probabilities);

@@ -20,7 +20,8 @@ class AttentionDnn {
   // False: the library does not take it, and nothing is written. The results that it makes lie as the operands do that
   // they belong to. Errors: the driver's.
   Result<bool> write();
-  // Of query, key and value. The statistics of the scores are not kept from the forward: attention runs again for them.
+  // Of query, key and value. Where the statistics of the scores were not kept beside the output (OpWriter), attention
+  // runs again for them.
   // `gradients`: null: not asked for.
   Result<bool> write_gradients(Seen* const (&gradients)[3]);
 
@@ -44,7 +45,14 @@ class AttentionDnn {
   // Without tensors; nothing: no library has a plan.
   Result<std::optional<DnnCall>> planned(std::optional<DnnGraph> graph) const;
   // The first tensors of both directions.
-  void give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output, std::byte* statistics) const;
+  void give_operands(DnnCall& call, const std::optional<Added>& added, std::byte* output,
+                     const Range& statistics) const;
+  // A float for each query.
+  [[nodiscard]] std::size_t statistics_bytes() const {
+    return static_cast<std::size_t>(arguments_.rows) * sizeof(float);
+  }
+  // There, or if it is null in scratch.
+  Range statistics_at(std::byte* memory);
   // A number for each query and key: what the library keeps no room for, its `part`.
   [[nodiscard]] Range between(const DnnCall& call, std::size_t part) const;
 

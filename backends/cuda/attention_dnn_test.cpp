@@ -138,6 +138,12 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     std::vector<Work> work;
     OpWriter writer(
         call, views_, plans, reads, makes, [&](std::size_t bytes) { return take(bytes); }, work);
+    if (keeps_) {
+      writer.keep_beside = [&](std::size_t bytes) { return kept_ = take(bytes); };
+      for (const auto& [name, seen] : operands)
+        writer.beside.push_back(std::string_view(name) == "output" ? kept_ : nullptr);
+      graphs = std::min<std::size_t>(graphs, 1);
+    }
     const Status written = find_op(op)(writer);
     EXPECT_TRUE(written);
     for (const Work& each : work) {
@@ -168,6 +174,8 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     return numbers;
   }
 
+  bool keeps_ = false;  // what the forward made of scores lies beside the output
+  std::byte* kept_ = nullptr;
   int copies_ = 0;        // of the last run, but for those in cuDNN's place
   bool in_rows_ = false;  // all that it made
   std::vector<std::byte> memory_ = std::vector<std::byte>(kMemory, std::byte{0xff});  // NaN
@@ -209,6 +217,23 @@ TEST_P(AttentionByDnn, IsWhatTheOpMeans) {
   if (hides_a_query) {
     for (std::int64_t i = 0; i < width; ++i) EXPECT_EQ(gradients[0][static_cast<std::size_t>(width + i)], 0);
   }
+}
+
+// The backward has what the forward kept, and does not run it again.
+TEST_P(AttentionByDnn, IsSparedTheForward) {
+  keeps_ = true;
+  const Seen query = drawn(GetParam().query, 1), key = drawn(GetParam().key, 2), value = drawn(GetParam().key, 3);
+  std::vector<std::pair<const char*, Seen>> operands{{"query", query}, {"key", key}, {"value", value}};
+  if (!GetParam().mask.empty()) operands.emplace_back("attn_mask", mask());
+  const auto output = run("aten.scaled_dot_product_attention", operands, {query.type}, By::graphs);
+  EXPECT_EQ(kept_ != nullptr, GetParam().kind != Kind::single);
+  operands.insert(operands.begin(), {{"grad_output", drawn(GetParam().query, 4)},
+                                     {"output", draw(DType::bfloat16, GetParam().query, [&](std::int64_t i) {
+                                        return output[0][static_cast<std::size_t>(i)];
+                                      })}});
+  const std::vector<TensorType> types{query.type, key.type, value.type};
+  const auto gradients = run("meshwright.attention_backward", operands, types, By::graphs);
+  expect_near(gradients, run("meshwright.attention_backward", operands, types, By::kernels));
 }
 
 // What the library is given are the operands themselves, and what it makes lies as they do; others are copied.

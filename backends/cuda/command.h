@@ -92,19 +92,21 @@ struct Block {
   std::size_t arena_bytes = 0;
   std::size_t state_bytes = 0;            // what the optimizer keeps
   std::size_t constant_bytes = 0;         // results of ops that read nothing
+  std::size_t beside_bytes = 0;           // what gradients are spared: kept beside values as long as these are there
   std::size_t scratch_bytes[2] = {0, 0};  // by stream: what an instruction copies for its own use
   std::vector<std::size_t> slot_bytes;    // what is on its way to other stages
 
   // For who wants sizes alone: addresses that nothing is read from, in parts that have room for anything.
   static Block nowhere() {
     constexpr std::size_t kRoom = std::size_t{1} << 48U;
-    return {reinterpret_cast<std::byte*>(kRoom), kRoom, kRoom, kRoom, {kRoom, kRoom}, {}};
+    return {reinterpret_cast<std::byte*>(kRoom), kRoom, kRoom, kRoom, kRoom, {kRoom, kRoom}, {}};
   }
 
   [[nodiscard]] std::byte* states() const { return base + arena_bytes; }
   [[nodiscard]] std::byte* constants() const { return states() + state_bytes; }
+  [[nodiscard]] std::byte* beside() const { return constants() + constant_bytes; }
   [[nodiscard]] std::byte* scratch(StreamNumber stream) const {
-    return constants() + constant_bytes + (stream == kCompute ? 0 : scratch_bytes[0]);
+    return beside() + beside_bytes + (stream == kCompute ? 0 : scratch_bytes[0]);
   }
   // `slot_bytes` may be unknown, empty.
   [[nodiscard]] std::byte* slot(std::size_t number) const {
@@ -114,7 +116,7 @@ struct Block {
     return std::accumulate(slot_bytes.begin(), slot_bytes.begin() + static_cast<std::ptrdiff_t>(count), std::size_t{0});
   }
   [[nodiscard]] std::size_t bytes() const {
-    return arena_bytes + state_bytes + constant_bytes + scratch_bytes[0] + scratch_bytes[1] +
+    return arena_bytes + state_bytes + constant_bytes + beside_bytes + scratch_bytes[0] + scratch_bytes[1] +
            bytes_of_slots(slot_bytes.size());
   }
 };

@@ -66,6 +66,16 @@ class OpWriter {
     return index ? &operands[*index] : nullptr;
   }
 
+  // Memory that lasts as long as the call's first result, once a call, for what a gradient would compute again. Empty:
+  // nobody keeps it.
+  std::function<std::byte*(std::size_t)> keep_beside;
+  // What was kept so beside each operand; null, or beyond the end: nothing.
+  std::vector<std::byte*> beside;
+  [[nodiscard]] std::byte* kept_beside(std::string_view name) const {
+    const auto index = call.node.operand_index(name);
+    return index && *index < beside.size() ? beside[*index] : nullptr;
+  }
+
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }
   // A tensor there, row by row.
   Seen in_scratch(TensorType type) {

@@ -65,6 +65,7 @@ Result<RankStep> StepBuilder::build() {
                  aligned(static_cast<std::size_t>(arena_.bytes)),
                  state_bytes(program_),
                  made_.block.constant_bytes,
+                 made_.block.beside_bytes,
                  {scratch_most_[0], scratch_most_[1]},
                  slot_bytes_};
   return std::move(made_);
@@ -83,6 +84,18 @@ std::byte* StepBuilder::scratch(std::size_t bytes) {
   std::size_t& most = scratch_most_[stream_];
   most = std::max(most, scratch_used_);
   return memory;
+}
+
+StepBuilder::Beside StepBuilder::take_beside(std::size_t bytes) {
+  bytes = aligned(bytes);
+  if (std::vector<Beside>& free = free_beside_[bytes]; !free.empty()) {
+    const Beside taken = free.back();
+    free.pop_back();
+    return taken;
+  }
+  std::byte* memory = block_.beside() + made_.block.beside_bytes;
+  made_.block.beside_bytes += bytes;
+  return {memory, bytes};
 }
 
 Seen StepBuilder::placed(ProgramValueId id) const {
@@ -277,20 +290,27 @@ Status StepBuilder::compute(const Instruction& instruction) {
   if (write == nullptr)
     return bad_input("cuda has no kernel for " + node.op + "; run the plan with --backend reference or mpi");
   std::vector<Seen> operands, results;
+  std::vector<std::byte*> beside;
   for (const ProgramOperand& operand : instruction.operands) {
     Result<Seen> seen = read(operand.value);
     if (!seen) return seen.error();
     operands.push_back(std::move(*seen));
+    const Held& there = value(operand.value);
+    beside.push_back(there.views.empty() ? there.storage->beside.memory : nullptr);
   }
   for (const ProgramValueId result : instruction.results) results.push_back(placed(result));
   std::vector<Seen> made;
+  Beside kept;
   const auto write_and_see = [&](OpWriter& writer) {
+    writer.beside = std::move(beside);
+    if (stream_ == kCompute) writer.keep_beside = [&](std::size_t bytes) { return (kept = take_beside(bytes)).memory; };
     Status status = write(writer);
     made = writer.results;
     return status;
   };
   if (Status status = with_writer(call, std::move(operands), std::move(results), write_and_see); !status) return status;
   for (std::size_t i = 0; i < made.size(); ++i) keep(instruction.results[i], made[i]);
+  if (kept.memory != nullptr) value(instruction.results[0]).storage->beside = kept;
   return Done{};
 }
 
@@ -346,6 +366,7 @@ Status StepBuilder::drop(const Instruction& instruction) {
     if (!there) return there.error();
     const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
     if (storage.use_count() > 1) continue;
+    if (storage->beside.memory != nullptr) free_beside_[storage->beside.bytes].push_back(storage->beside);
     count(-storage->seen.type.bytes());
     if (storage->reads != 1 || chain_ == nullptr) continue;
     keep_in_registers(std::get<Launch>(chain_->back().what), storage->seen.data);
