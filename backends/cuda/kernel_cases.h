@@ -370,27 +370,30 @@ inline std::vector<LocalCase> local_cases() {
                      {{"grad_output", floats({4, 5, 3}), -1}, {"indices", {DType::int64, {4, 5}}, 10}},
                      floats({4, 3})});
   }
-  for (const std::int64_t start : {0, 4}) {
-    const Attributes classes = shard("classes", 7, 4, start, {{"ignore_index", std::int64_t{2}}});
-    cases.push_back({"meshwright.cross_entropy_maximum", classes, {{"self", floats({14, 4}), -1}}, floats({14})});
-    cases.push_back({"meshwright.cross_entropy_terms",
-                     classes,
-                     {{"self", floats({14, 4}), -1}, {"target", labels, 7}, {"maximum", floats({14})}},
-                     floats({3, 14})});
-    cases.push_back({"meshwright.cross_entropy_combine_backward",
-                     classes,
-                     {{"grad_output", floats({})},
-                      {"self", floats({14, 4}), -1},
-                      {"target", labels, 7},
-                      {"maximum", floats({14})},
-                      {"terms", floats({3, 14})},
-                      {"count", floats({})}},
-                     floats({14, 4})});
+  for (const std::int64_t own : {4, 16}) {  // elements of a row, or pieces of 16 bytes and what is left
+    for (const std::int64_t start : {std::int64_t{0}, own}) {
+      const int all = static_cast<int>(own * 7 / 4);
+      const Attributes classes = shard("classes", all, own, start, {{"ignore_index", std::int64_t{2}}});
+      const LocalCase::Drawn logits{"self", floats({14, own}), -1}, target{"target", labels, all},
+          maximum{"maximum", floats({14})};
+      cases.push_back({"meshwright.cross_entropy_maximum", classes, {logits}, floats({14})});
+      cases.push_back({"meshwright.cross_entropy_terms", classes, {logits, target, maximum}, floats({3, 14})});
+      cases.push_back(
+          {"meshwright.cross_entropy_combine_backward",
+           classes,
+           {{"grad_output", floats({})}, logits, target, maximum, {"terms", floats({3, 14})}, {"count", floats({})}},
+           floats({14, own})});
+    }
   }
-  const LocalCase::Drawn masked{"self", floats({14, 7}), LocalCase::Drawn::kMasked}, target{"target", labels, 7};
-  cases.push_back({"aten.cross_entropy_loss", {{"reduction", std::int64_t{0}}}, {masked, target}, floats({14})});
-  cases.push_back(
-      {"meshwright.cross_entropy_backward", {}, {{"grad_output", floats({})}, masked, target}, floats({14, 7})});
+  for (const int classes : {7, 24}) {
+    const LocalCase::Drawn masked{"self", floats({14, classes}), LocalCase::Drawn::kMasked},
+        target{"target", labels, classes};
+    cases.push_back({"aten.cross_entropy_loss", {{"reduction", std::int64_t{0}}}, {masked, target}, floats({14})});
+    cases.push_back({"meshwright.cross_entropy_backward",
+                     {},
+                     {{"grad_output", floats({})}, masked, target},
+                     floats({14, classes})});
+  }
   cases.push_back({"meshwright.cross_entropy_count", {}, {{"terms", floats({3, 6})}}, floats({})});
   cases.push_back(
       {"meshwright.cross_entropy_combine", {}, {{"terms", floats({3, 6})}, {"count", floats({})}}, floats({})});
@@ -467,29 +470,6 @@ inline std::vector<LocalCase> local_cases() {
            {drawn("grad_output", query.type.shape), drawn("output", query.type.shape), query, key, value, hidden},
            key.type});
     }
-  }
-  // Of labels that are smoothed, with classes that weigh differently and a label that is ignored.
-  for (const std::int64_t reduction : {0, 1, 2}) {
-    const Attributes smooth{{"label_smoothing", 0.25}, {"ignore_index", std::int64_t{2}}, {"reduction", reduction}};
-    const LocalCase::Drawn logits = drawn("self", {14, 7}), weight{"weight", floats({7})};
-    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{14} : std::vector<std::int64_t>{};
-    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, target, weight}, floats(loss)});
-    cases.push_back({"meshwright.cross_entropy_backward",
-                     smooth,
-                     {{"grad_output", floats(loss), -1}, logits, target, weight},
-                     floats({14, 7})});
-  }
-  // Of probabilities in the place of labels: more classes than a warp has lanes.
-  for (const std::int64_t reduction : {0, 1, 2}) {
-    const Attributes smooth{{"label_smoothing", 0.25}, {"reduction", reduction}};
-    const LocalCase::Drawn logits = drawn("self", {5, 70}), wanted{"target", floats({5, 70})},
-                           weight{"weight", floats({70})};
-    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{};
-    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, wanted, weight}, floats(loss)});
-    cases.push_back({"meshwright.cross_entropy_backward",
-                     smooth,
-                     {{"grad_output", floats(loss), -1}, logits, wanted, weight},
-                     floats({5, 70})});
   }
   return cases;
 }

@@ -1,5 +1,5 @@
 // More of what kernels_test.cpp compares: what scatters and reduces, bags of embeddings, distances, grids that are
-// sampled.
+// sampled, losses of which something is wanted of all classes.
 #pragma once
 
 #include <cmath>
@@ -129,6 +129,30 @@ inline std::vector<LocalCase> more_local_cases() {
         }
       }
     }
+  }
+  // Of labels that are smoothed, with classes that weigh differently and a label that is ignored.
+  for (const std::int64_t reduction : {0, 1, 2}) {
+    const Attributes smooth{{"label_smoothing", 0.25}, {"ignore_index", std::int64_t{2}}, {"reduction", reduction}};
+    const LocalCase::Drawn logits = drawn("self", {14, 7}), weight{"weight", floats({7})},
+                           target{"target", {DType::int64, {14}}, 7};
+    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{14} : std::vector<std::int64_t>{};
+    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, target, weight}, floats(loss)});
+    cases.push_back({"meshwright.cross_entropy_backward",
+                     smooth,
+                     {{"grad_output", floats(loss), -1}, logits, target, weight},
+                     floats({14, 7})});
+  }
+  // Of probabilities in the place of labels: more classes than a warp has lanes.
+  for (const std::int64_t reduction : {0, 1, 2}) {
+    const Attributes smooth{{"label_smoothing", 0.25}, {"reduction", reduction}};
+    const LocalCase::Drawn logits = drawn("self", {5, 70}), wanted{"target", floats({5, 70})},
+                           weight{"weight", floats({70})};
+    const std::vector<std::int64_t> loss = reduction == 0 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{};
+    cases.push_back({"aten.cross_entropy_loss", smooth, {logits, wanted, weight}, floats(loss)});
+    cases.push_back({"meshwright.cross_entropy_backward",
+                     smooth,
+                     {{"grad_output", floats(loss), -1}, logits, wanted, weight},
+                     floats({5, 70})});
   }
   return cases;
 }

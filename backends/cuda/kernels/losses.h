@@ -3,6 +3,7 @@
 #pragma once
 
 #include "blocks.h"
+#include "chains.h"
 #include "lookups.h"
 
 namespace meshwright::cuda {
@@ -63,13 +64,32 @@ struct LossSum {
   }
 };
 
+// How many of a row's first classes a warp takes in pieces of 16 bytes, of logits or of their gradient.
+template <class Type>
+MESHWRIGHT_DEVICE int64_t classes_in_pieces(const LossArguments& arguments, const View& view, int64_t known) {
+  if constexpr (requires { Type::element; }) {
+    const bool fits = arguments.classes % kTogether == 0 && reinterpret_cast<uintptr_t>(view.data) % 16 == 0;
+    return fits && known > 0 ? known - known % kTogether : 0;
+  }
+  return 0;
+}
+
 template <class Type>
 MESHWRIGHT_DEVICE void find_terms(Type, const LossArguments& arguments, int64_t index, int lane) {
   using Real = typename Type::Real;
   const int64_t first = index * arguments.classes, known = first_ones(arguments.shard, arguments.classes);
   LossSum<Real> own{arguments.finds_maximum ? Real(-INFINITY) : load<Real>(arguments.maximum, index)};
+  const int64_t in_pieces = classes_in_pieces<Type>(arguments, arguments.logits, known);
+  if constexpr (requires { Type::element; }) {
+    MESHWRIGHT_UNROLL_SOME
+    for (int64_t c = lane * kTogether; c < in_pieces; c += kLanes * kTogether) {
+      float some[kTogether];
+      load_together(arguments.logits.data, Type::element, (first + c) / kTogether, kTogether, some);
+      own.add(some, arguments.finds_maximum);
+    }
+  }
   constexpr int kSome = 8;  // that are read together
-  int64_t c = lane;
+  int64_t c = in_pieces + lane;
   for (; c + (kSome - 1) * kLanes < known; c += kSome * kLanes) {
     Real some[kSome];
     MESHWRIGHT_UNROLL
@@ -181,14 +201,28 @@ MESHWRIGHT_DEVICE void find_gradient(Type, const LossArguments& arguments, int64
   const Real largest = load<Real>(arguments.maximum, index), share = scale / load<Real>(arguments.terms, index);
   const int64_t label = local_of(arguments.shard, load<int64_t>(arguments.labels, index));
   const int64_t known = first_ones(arguments.shard, arguments.classes);
-  const auto find = [&](int64_t c, bool is_there) {
-    const Real logit = Type::load(arguments.logits, first + c);
-    Real slope = 0;
-    if (scale != 0 && is_there) slope = exp(logit - largest) * share - (c == label ? scale : Real(0));
-    Type::store(arguments.result, first + c, slope);
+  const auto slope_of = [&](int64_t c, Real logit) {
+    return scale == 0 ? Real(0) : exp(logit - largest) * share - (c == label ? scale : Real(0));
   };
+  const auto find = [&](int64_t c, bool is_there) {
+    Type::store(arguments.result, first + c, is_there ? slope_of(c, Type::load(arguments.logits, first + c)) : Real(0));
+  };
+  const int64_t in_pieces = classes_in_pieces<Type>(arguments, arguments.logits, known) == 0
+                                ? 0
+                                : classes_in_pieces<Type>(arguments, arguments.result, known);
+  if constexpr (requires { Type::element; }) {
+    MESHWRIGHT_UNROLL_SOME
+    for (int64_t c = lane * kTogether; c < in_pieces; c += kLanes * kTogether) {
+      float some[kTogether];
+      load_together(arguments.logits.data, Type::element, (first + c) / kTogether, kTogether, some);
+      MESHWRIGHT_UNROLL
+      for (int i = 0; i < kTogether; ++i) some[i] = slope_of(c + i, some[i]);
+      round_together(Type::element, some);
+      store_together(arguments.result.data, Type::element, (first + c) / kTogether, kTogether, some);
+    }
+  }
   MESHWRIGHT_UNROLL_SOME
-  for (int64_t c = lane; known >= 0 && c < arguments.classes; c += kLanes) find(c, c < known);
+  for (int64_t c = in_pieces + lane; known >= 0 && c < arguments.classes; c += kLanes) find(c, c < known);
   for (int64_t c = lane; known < 0 && c < arguments.classes; c += kLanes) find(c, global_of(arguments.shard, c) >= 0);
 }
 
