@@ -17,6 +17,8 @@ using namespace dnn_attention;
 // The statistic of a query that sees no key: exponentials of scores less this are 0, and so are all its gradients.
 constexpr double kNoWeight = 1e30;
 
+constexpr const char* kStatisticsOfScores = "statistics of scores";
+
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30U;  // of a bias, as of a library's workspace
 
 // Its strides, as cuDNN takes it where it lies: [batches, heads, positions, numbers], in pieces of 16 bytes. A
@@ -210,7 +212,9 @@ Result<bool> AttentionDnn::write() {
   Seen& result = writer_.results[0];
   if (!bias && has_strides(arguments_.query)) result.strides = strides_like(arguments_.query, result.type.shape);
   DnnCall& taken = **call;
-  const Range statistics = statistics_at(writer_.keep_beside ? writer_.keep_beside(statistics_bytes()) : nullptr);
+  std::byte* const kept =
+      writer_.keeper != nullptr ? writer_.keeper->keep(std::nullopt, kStatisticsOfScores, statistics_bytes()) : nullptr;
+  const Range statistics = statistics_at(kept);
   give_operands(taken, *added, result.data, statistics);
   taken.tensors.emplace_back(kValue, memory_of(arguments_.value));
   AttentionArguments arguments = *added ? (*added)->arguments : arguments_;
@@ -239,7 +243,7 @@ Result<bool> AttentionDnn::write_gradients(Seen* const (&gradients)[3]) {
   if (!writer_.plan_dnn) return false;
   if (Status status = see_operands(); !status) return status.error();
   const std::optional<AttentionBias> bias = mask_as_bias();
-  std::byte* const kept = writer_.kept_beside("output");
+  std::byte* const kept = writer_.kept("output", kStatisticsOfScores);
   Result<std::optional<DnnCall>> forward = std::optional<DnnCall>(),
                                  backward = planned(attention_gradient_graph(arguments_, bias, heads_));
   if (kept == nullptr) forward = planned(attention_graph(arguments_, bias, heads_));

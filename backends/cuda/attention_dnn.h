@@ -20,7 +20,7 @@ class AttentionDnn {
   // False: the library does not take it, and nothing is written. The results that it makes lie as the operands do that
   // they belong to. Errors: the driver's.
   Result<bool> write();
-  // Of query, key and value. Where the statistics of the scores were not kept beside the output (OpWriter), attention
+  // Of query, key and value. Where the statistics of the scores were not kept beside the output (Keeper), attention
   // runs again for them.
   // `gradients`: null: not asked for.
   Result<bool> write_gradients(Seen* const (&gradients)[3]);

@@ -45,8 +45,20 @@ class NoFamilies final : public OpTable {
   [[nodiscard]] const OpFamily* find(std::string_view /*op*/) const override { return nullptr; }
 };
 
-class AttentionByDnn : public testing::TestWithParam<Masked> {
+class AttentionByDnn : public testing::TestWithParam<Masked>, public Keeper {
  protected:
+  std::byte* keep(std::optional<std::size_t> operand, std::string what, std::size_t bytes) override {
+    EXPECT_FALSE(operand);
+    what_ = std::move(what);
+    return kept_ = take(bytes);
+  }
+  [[nodiscard]] std::string identity(std::size_t /*operand*/) const override { return {}; }
+  [[nodiscard]] std::byte* kept(std::size_t operand, std::string_view what) const override {
+    EXPECT_EQ(what, kept_ == nullptr ? what : what_);
+    EXPECT_EQ(operand, 1U);  // the output
+    return kept_;
+  }
+
   static constexpr std::size_t kMemory = std::size_t{1} << 20U;
 
   std::byte* take(std::size_t bytes) {
@@ -139,9 +151,7 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
     OpWriter writer(
         call, views_, plans, reads, makes, [&](std::size_t bytes) { return take(bytes); }, work);
     if (keeps_) {
-      writer.keep_beside = [&](std::size_t bytes) { return kept_ = take(bytes); };
-      for (const auto& [name, seen] : operands)
-        writer.beside.push_back(std::string_view(name) == "output" ? kept_ : nullptr);
+      writer.keeper = this;
       graphs = std::min<std::size_t>(graphs, 1);
     }
     const Status written = find_op(op)(writer);
@@ -176,6 +186,7 @@ class AttentionByDnn : public testing::TestWithParam<Masked> {
 
   bool keeps_ = false;  // what the forward made of scores lies beside the output
   std::byte* kept_ = nullptr;
+  std::string what_;
   int copies_ = 0;        // of the last run, but for those in cuDNN's place
   bool in_rows_ = false;  // all that it made
   std::vector<std::byte> memory_ = std::vector<std::byte>(kMemory, std::byte{0xff});  // NaN

@@ -15,15 +15,10 @@
 #include "chains.h"
 #include "guarded_kernel.h"
 #include "host_product.h"
-#include "program_fixtures.h"
-#include "step_builder.h"
+#include "step_on_host.h"
 
 namespace meshwright::cuda {
 namespace {
-
-class NoFamilies final : public OpTable {
-  [[nodiscard]] const OpFamily* find(std::string_view) const override { return nullptr; }
-};
 
 // What a step has, and what it makes of the same inputs.
 struct Ran {
@@ -88,31 +83,20 @@ class FusedProduct : public ::testing::Test {
   Ran run(Library library, DType dtype = DType::float32) {
     Program program = build_.program;
     for (ProgramValue& value : program.values) value.type.type.dtype = dtype;
-    place_frees(program);
-    const BackendInput input{program, families_, build_.profile, nullptr, [](ValueId, std::int64_t) { return nullptr; },
-                             nullptr, {}};
-    arena_ = make_arena(program);
-    // The first time for its size alone, as a run does it.
-    Block block = Block::nowhere();
-    const RankStep measured = built(input, block, library);
-    block = measured.block;
-    std::vector<std::byte> memory(block.bytes() + 256);
-    block.base = memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256) % 256;
-    const RankStep step = built(input, block, library);
-    EXPECT_EQ(step.block.bytes(), measured.block.bytes());
-    for (const ProgramInput& each : program.inputs) {
-      const std::int64_t elements = program.local(each.value).elements();
+    const StepOnHost built(build_, std::move(program), plans_of(library));
+    arena_ = built.arena;
+    for (const ProgramInput& each : built.program.inputs) {
+      const std::int64_t elements = built.program.local(each.value).elements();
       for (std::int64_t i = 0; i < elements; ++i)
-        store(block.base + arena_.offsets[each.value], static_cast<Element>(dtype), i,
+        store(built.place(each.value), static_cast<Element>(dtype), i,
               std::sin(0.7 * static_cast<double>(i * (each.value + 1))));
     }
     Ran ran;
-    ran.peak_bytes = step.peak_bytes;
-    const std::span<std::byte> all(block.base, block.bytes());
-    for (const std::vector<Command>& commands : step.commands) {
-      for (const Command& command : commands) do_one(command, all, block, ran);
+    ran.peak_bytes = built.step.peak_bytes;
+    for (const std::vector<Command>& commands : built.step.commands) {
+      for (const Command& command : commands) do_one(command, built.memory, built.step.block, ran);
     }
-    const Seen made = step.handed.at({output_, 0}).seen;
+    const Seen& made = built.handed(output_);
     for (std::int64_t i = 0; i < made.type.elements(); ++i)
       ran.output.push_back(load<float>(made.data, static_cast<Element>(dtype), i));
     return ran;
@@ -142,16 +126,6 @@ class FusedProduct : public ::testing::Test {
             },
             {}};
   }
-  RankStep built(const BackendInput& input, const Block& block, Library library) {
-    const std::vector<Occurrence> steps = occurrences(input.program);
-    std::vector<std::size_t> order(steps.size());
-    const Links links = Links::make({&input.program}, {0}, {order}).value();
-    ViewFinder views(families_);
-    Result<RankStep> step =
-        StepBuilder(input, {links, 0, {}}, steps, arena_, 0, block, views, plans_of(library)).build();
-    EXPECT_TRUE(step) << step.error().message;
-    return std::move(*step);
-  }
   static void do_one(const Command& command, std::span<std::byte> all, const Block& block, Ran& ran) {
     if (const auto* launch = std::get_if<Launch>(&command.what)) {
       if (launch->kernel == KernelId::chain) {
@@ -177,7 +151,6 @@ class FusedProduct : public ::testing::Test {
     EXPECT_EQ(run_guarded(launch, {&all, 1}), "");
   }
 
-  NoFamilies families_;
   Arena arena_;
 };
 

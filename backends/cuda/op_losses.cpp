@@ -64,24 +64,43 @@ class LossWriter {
     return Done{};
   }
 
-  // As the ranks would do it that have all positions and classes: its results are scratch, and read by those behind it.
-  // In doubles, as the whole op keeps them.
+  // As the ranks would do it that have all positions and classes, in doubles, as the whole op keeps them. What it sums
+  // up is read by those behind it; the forward keeps it beside the logits, where the backward finds it.
   void write_until_count() {
     const std::int64_t positions = arguments_.positions;
-    const Seen maximum = between(positions, arguments_.maximum), terms = between(3 * positions, arguments_.terms);
+    const bool has_wanted = arguments_.smoothing != 0 || arguments_.has_probabilities,
+               has_count = arguments_.reduction == LossReduction::mean;
+    const std::size_t bytes =
+        static_cast<std::size_t>(positions * (has_wanted ? 6 : 4) + (has_count ? 1 : 0)) * sizeof(double);
+    const std::string sums = sums_of_what();
+    std::byte* place = sums.empty() ? nullptr : writer_.kept("self", sums);
+    const bool is_kept = place != nullptr;
+    if (!is_kept && !sums.empty() && arguments_.gradient.data == nullptr) place = writer_.keep("self", sums, bytes);
+    if (place == nullptr) place = writer_.scratch(bytes);
+    const auto take = [&](std::int64_t numbers, View& view) {
+      view.data = place;
+      view.element = Element::float64;
+      const Range taken{place, static_cast<std::size_t>(numbers) * sizeof(double)};
+      place += taken.bytes;
+      return taken;
+    };
+    const auto find = [&](KernelId kernel, std::int64_t count, const std::vector<Range>& ranges) {
+      if (!is_kept) launch(kernel, count, ranges);
+    };
+    const Range maximum = take(positions, arguments_.maximum), terms = take(3 * positions, arguments_.terms);
     arguments_.finds_maximum = true;
-    launch(KernelId::loss_terms, positions, {maximum.range(), terms.range()});
-    reads_.push_back(maximum.range());
-    sums_.push_back(terms.range());
-    if (arguments_.smoothing != 0 || arguments_.has_probabilities) {
-      const Seen wanted = between(2 * positions, arguments_.wanted);
-      launch(KernelId::loss_wanted, positions, {wanted.range()});
-      sums_.push_back(wanted.range());
+    find(KernelId::loss_terms, positions, {maximum, terms});
+    reads_.push_back(maximum);
+    sums_.push_back(terms);
+    if (has_wanted) {
+      const Range wanted = take(2 * positions, arguments_.wanted);
+      find(KernelId::loss_wanted, positions, {wanted});
+      sums_.push_back(wanted);
     }
-    if (arguments_.reduction != LossReduction::mean) return;
-    const Seen count = between(1, arguments_.count);
-    launch(KernelId::loss_count, 1, {count.range()});
-    sums_.push_back(count.range());
+    if (!has_count) return;
+    const Range count = take(1, arguments_.count);
+    find(KernelId::loss_count, 1, {count});
+    sums_.push_back(count);
     arguments_.has_count = true;
   }
 
@@ -123,10 +142,19 @@ class LossWriter {
     return writer_.copy(rows, turned);
   }
 
-  Seen between(std::int64_t elements, View& view) {
-    const Seen made = writer_.in_scratch(DType::float64, {elements});
-    view.data = made.data;
-    view.element = Element::float64;
+  // All that they depend on besides the logits. Empty: nobody knows it.
+  [[nodiscard]] std::string sums_of_what() const {
+    if (writer_.keeper == nullptr) return {};
+    std::string made = "sums of a loss that ignores " + std::to_string(arguments_.ignored) + ", reduction " +
+                       std::to_string(static_cast<int>(arguments_.reduction)) + ", smoothed by " +
+                       std::to_string(arguments_.smoothing);
+    for (const char* name : {"target", "weight"}) {
+      const auto operand = writer_.call.node.operand_index(name);
+      if (!operand) continue;
+      const std::string identity = writer_.keeper->identity(*operand);
+      if (identity.empty()) return {};
+      made.append("; ").append(name).append(" ").append(identity);
+    }
     return made;
   }
 

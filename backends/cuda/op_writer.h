@@ -36,6 +36,18 @@ struct LibraryPlans {
 // As products want it: at a multiple of 256 bytes of memory that `scratch` gives. Null for 0 bytes.
 std::byte* workspace_in(const std::function<std::byte*(std::size_t)>& scratch, std::size_t bytes);
 
+// What calls keep for their gradients, which would compute it again, beside tensors and as long as these are there.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  // Room beside an operand, as the call sees it, or, without a number, beside the first result. `what`: what it is, and
+  // all else that it depends on. Null: there is none.
+  virtual std::byte* keep(std::optional<std::size_t> operand, std::string what, std::size_t bytes) = 0;
+  [[nodiscard]] virtual std::byte* kept(std::size_t operand, std::string_view what) const = 0;
+  // Of the operand's numbers in this step, and of no others. Empty: they have none, since the call sees a copy.
+  [[nodiscard]] virtual std::string identity(std::size_t operand) const = 0;
+};
+
 class OpWriter {
  public:
   // `scratch`: gives memory that is the instruction's own. `plans` outlives this.
@@ -66,14 +78,15 @@ class OpWriter {
     return index ? &operands[*index] : nullptr;
   }
 
-  // Memory that lasts as long as the call's first result, once a call, for what a gradient would compute again. Empty:
-  // nobody keeps it.
-  std::function<std::byte*(std::size_t)> keep_beside;
-  // What was kept so beside each operand; null, or beyond the end: nothing.
-  std::vector<std::byte*> beside;
-  [[nodiscard]] std::byte* kept_beside(std::string_view name) const {
+  Keeper* keeper = nullptr;  // null: nobody keeps anything
+  // As of the keeper, of the operand of this name.
+  [[nodiscard]] std::byte* keep(std::string_view name, std::string what, std::size_t bytes) const {
     const auto index = call.node.operand_index(name);
-    return index && *index < beside.size() ? beside[*index] : nullptr;
+    return keeper != nullptr && index ? keeper->keep(*index, std::move(what), bytes) : nullptr;
+  }
+  [[nodiscard]] std::byte* kept(std::string_view name, std::string_view what) const {
+    const auto index = call.node.operand_index(name);
+    return keeper != nullptr && index ? keeper->kept(*index, what) : nullptr;
   }
 
   std::byte* scratch(std::size_t bytes) { return scratch_(bytes); }

@@ -12,6 +12,7 @@
 #include "kernels/pointwise.h"
 #include "rank.h"
 #include "state_places.h"
+#include "step_keeper.h"
 
 namespace meshwright::cuda {
 
@@ -86,25 +87,13 @@ std::byte* StepBuilder::scratch(std::size_t bytes) {
   return memory;
 }
 
-StepBuilder::Beside StepBuilder::take_beside(std::size_t bytes) {
-  bytes = aligned(bytes);
-  if (std::vector<Beside>& free = free_beside_[bytes]; !free.empty()) {
-    const Beside taken = free.back();
-    free.pop_back();
-    return taken;
-  }
-  std::byte* memory = block_.beside() + made_.block.beside_bytes;
-  made_.block.beside_bytes += bytes;
-  return {memory, bytes};
-}
-
 Seen StepBuilder::placed(ProgramValueId id) const {
   return seen_at(block_.base + arena_.offsets[program_.place(id, microbatch_)], program_.local(id));
 }
 
 void StepBuilder::keep(ProgramValueId id, const Seen& made) {
   count(made.type.bytes());
-  value(id) = {std::make_shared<Storage>(Storage{made}), {}};
+  value(id) = {std::make_shared<Storage>(Storage{.seen = made, .number = storages_++}), {}};
 }
 
 Result<StepBuilder::Held*> StepBuilder::held(ProgramValueId id, std::int64_t microbatch) {
@@ -290,27 +279,23 @@ Status StepBuilder::compute(const Instruction& instruction) {
   if (write == nullptr)
     return bad_input("cuda has no kernel for " + node.op + "; run the plan with --backend reference or mpi");
   std::vector<Seen> operands, results;
-  std::vector<std::byte*> beside;
   for (const ProgramOperand& operand : instruction.operands) {
     Result<Seen> seen = read(operand.value);
     if (!seen) return seen.error();
     operands.push_back(std::move(*seen));
-    const Held& there = value(operand.value);
-    beside.push_back(there.views.empty() ? there.storage->beside.memory : nullptr);
   }
   for (const ProgramValueId result : instruction.results) results.push_back(placed(result));
   std::vector<Seen> made;
-  Beside kept;
+  CallKeeper keeper(*this, instruction, operands);
   const auto write_and_see = [&](OpWriter& writer) {
-    writer.beside = std::move(beside);
-    if (stream_ == kCompute) writer.keep_beside = [&](std::size_t bytes) { return (kept = take_beside(bytes)).memory; };
+    if (stream_ == kCompute) writer.keeper = &keeper;
     Status status = write(writer);
     made = writer.results;
     return status;
   };
-  if (Status status = with_writer(call, std::move(operands), std::move(results), write_and_see); !status) return status;
+  if (Status status = with_writer(call, operands, std::move(results), write_and_see); !status) return status;
   for (std::size_t i = 0; i < made.size(); ++i) keep(instruction.results[i], made[i]);
-  if (kept.memory != nullptr) value(instruction.results[0]).storage->beside = kept;
+  keeper.close();
   return Done{};
 }
 
@@ -366,7 +351,7 @@ Status StepBuilder::drop(const Instruction& instruction) {
     if (!there) return there.error();
     const std::shared_ptr<Storage> storage = std::exchange(**there, Held{}).storage;
     if (storage.use_count() > 1) continue;
-    if (storage->beside.memory != nullptr) free_beside_[storage->beside.bytes].push_back(storage->beside);
+    for (const Beside& beside : storage->beside) free_beside_[beside.bytes].push_back(beside.memory);
     count(-storage->seen.type.bytes());
     if (storage->reads != 1 || chain_ == nullptr) continue;
     keep_in_registers(std::get<Launch>(chain_->back().what), storage->seen.data);

@@ -38,17 +38,21 @@ class StepBuilder {
   Result<RankStep> build();
 
  private:
-  // What a call keeps beside its result (OpWriter::keep_beside).
+  // What a call keeps (Keeper), beside a storage as it is seen so.
   struct Beside {
+    Seen seen;
+    std::string what;
     std::byte* memory = nullptr;
     std::size_t bytes = 0;
   };
+  class CallKeeper;
   // A buffer of the program, which values share.
   struct Storage {
     Seen seen;
     std::optional<std::size_t> used_aside = {};  // the event behind the last use on the communication stream
     std::size_t reads = 0;                       // by instructions
-    Beside beside = {};
+    std::size_t number = 0;                      // of all in the step
+    std::vector<Beside> beside = {};
   };
   struct Held {
     struct View {
@@ -65,7 +69,7 @@ class StepBuilder {
   void keep(ProgramValueId id, const Seen& made);
   void count(std::int64_t bytes);
   std::byte* scratch(std::size_t bytes);
-  Beside take_beside(std::size_t bytes);
+  std::byte* take_beside(std::size_t bytes);
 
   Result<std::optional<Seen>> see_through(const Instruction& view, const Seen& operand, std::size_t result);
   // In scratch.
@@ -159,9 +163,10 @@ class StepBuilder {
   std::optional<std::size_t>
       waited_for_;  // the last event of the communication stream that the compute stream waits for
   std::size_t scratch_used_ = 0, scratch_most_[2] = {0, 0};
-  std::map<std::size_t, std::vector<Beside>> free_beside_;  // by size
-  std::vector<std::size_t> scratch_behind_;                 // by step: how much scratch its instruction uses
+  std::map<std::size_t, std::vector<std::byte*>> free_beside_;  // by size
+  std::vector<std::size_t> scratch_behind_;                     // by step: how much scratch its instruction uses
   std::int64_t held_bytes_ = 0;
+  std::size_t storages_ = 0;
   std::vector<std::size_t> slot_bytes_;
   std::map<std::size_t, std::size_t> sent_;  // by slot: the event behind what was sent from there last
   RankStep made_;

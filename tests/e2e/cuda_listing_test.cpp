@@ -42,18 +42,20 @@ TEST_F(CudaListing, HasWhatAStepAsksFor) {
   EXPECT_THAT(failed.errors, HasSubstr("none/step.tsv\", which can't be written"));
 }
 
-// The backward has the statistics that the forward kept.
-TEST_F(CudaListing, HasAttentionOnce) {
-  const std::string plan = planned("gpt2_tiny", "--mesh 2 --set train.param_dtype=bf16", "plan.json", "a100x2"),
+// The backward has what the forward kept of attention's scores and of the loss.
+TEST_F(CudaListing, HasAttentionAndLossOnce) {
+  const std::string plan = planned("gpt2_tiny", "--mesh 1 --set train.param_dtype=bf16", "plan.json", "a100x1"),
                     file = path("step.tsv");
   said(run_command(run_words(plan, std::string(kRecording) + "--steps 1 --set emit.cuda.listing=" + file)));
   std::ifstream lines(file);
   std::string line;
-  int forward = 0, backward = 0;
+  int forward = 0, backward = 0, losses = 0;
   while (std::getline(lines, line)) {
     forward += line.find("\tcuDNN: masked attention") != std::string::npos ? 1 : 0;
     backward += line.find("\tcuDNN: the gradients of masked attention") != std::string::npos ? 1 : 0;
+    losses += line.find("\tloss_terms\t") != std::string::npos ? 1 : 0;
   }
+  EXPECT_EQ(losses, 1);
   EXPECT_GT(forward, 0);
   EXPECT_EQ(forward, backward);
 }

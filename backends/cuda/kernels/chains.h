@@ -24,8 +24,8 @@ struct ChainLink {
 struct ChainArguments {
   static constexpr int kMaxLinks = 24, kMaxRank = 4, kMaxStrides = 8;
   int32_t links = 0;
-  int32_t rank = 0,
-          strided = 0;  // dimensions that all results have, and how many strides there are; 0: none are asked for
+  int32_t rank = 0;     // of dimensions that all results have; 0: nobody asks for them
+  int32_t strided = 0;  // how many strides there are
   int64_t elements = 0;
   int64_t sizes[kMaxRank] = {};
   int64_t strides[kMaxStrides][kMaxRank] = {};
