@@ -77,9 +77,9 @@ class Writer {
 
   [[nodiscard]] bool is_last_at(int l) const {
     for (int later = l + 1; later < chain_.links; ++later) {
-      if (chain_.link[later].stores && chain_.link[later].result == chain_.link[l].result) return false;
+      if (chain_.link[later].is_wanted && chain_.link[later].result == chain_.link[l].result) return false;
     }
-    return chain_.link[l].stores;
+    return chain_.link[l].is_wanted;
   }
 
   void store(int l) {

@@ -44,6 +44,13 @@ std::vector<Place> operands_of(const ChainArguments& chain, const ChainLink& lin
   return places;
 }
 
+// The last of the first links that makes what stands there; -1: none does.
+int maker_of(const ChainArguments& chain, int links, const std::byte* result) {
+  int made = links - 1;
+  while (made >= 0 && chain.link[made].result != result) --made;
+  return made;
+}
+
 Launch launch_of(const ChainArguments& arguments) {
   Launch launch = launch_of(KernelId::chain, arguments, (arguments.elements + kTogether - 1) / kTogether, {}, {});
   for (int l = 0; l < arguments.links; ++l) {
@@ -173,18 +180,40 @@ std::optional<Launch> joined(const Launch& before, const Launch& next) {
   return launch_of(chain);
 }
 
+std::size_t reads_within(const Launch& launch, const std::byte* result) {
+  const ChainArguments chain = arguments_of(launch);
+  const int made = maker_of(chain, chain.links, result);
+  std::size_t reads = 0;
+  for (int l = made + 1; l < chain.links; ++l) {
+    for (int o = 0; o < chain.link[l].operands; ++o)
+      reads += chain.link[l].lies[o] == 0 && chain.link[l].operand[o] == result ? 1 : 0;
+  }
+  return reads;
+}
+
 void keep_in_registers(Launch& launch, const std::byte* result) {
   ChainArguments chain = arguments_of(launch);
-  int made = chain.links - 1;
-  while (made >= 0 && chain.link[made].result != result) --made;
-  if (made < 0) return;
+  const int made = maker_of(chain, chain.links, result);
+  if (made < 0 || made + 1 == chain.links) return;
+  ChainLink& link = chain.link[made];
+  link.is_wanted = link.stores = false;
   for (int l = made + 1; l < chain.links; ++l) {
     const std::vector<Place> read = operands_of(chain, chain.link[l]);
-    if (std::ranges::any_of(read, [&](const Place& place) { return place.range.begin == result; })) return;
+    if (std::ranges::any_of(read, [&](const Place& place) { return place.range.begin == result; })) link.stores = true;
   }
-  if (made + 1 == chain.links || chain.link[made + 1].handed == 0) return;
-  chain.link[made].stores = false;
   launch = launch_of(chain);
+}
+
+CompiledTraffic compiled_traffic(const Launch& launch) {
+  const ChainArguments chain = arguments_of(launch);
+  CompiledTraffic traffic;
+  for (int l = 0; l < chain.links; ++l) {
+    for (const Place& place : operands_of(chain, chain.link[l])) {
+      if (place.lies_otherwise || maker_of(chain, l, place.range.begin) < 0) traffic.reads.push_back(place.range);
+    }
+    if (chain.link[l].is_wanted) traffic.writes.push_back(result_of(chain, chain.link[l]).range);
+  }
+  return traffic;
 }
 
 }  // namespace meshwright::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "driver.h"
 #include "kernels/chains.h"
@@ -20,8 +21,16 @@ std::optional<Launch> chain_of(const PointwiseArguments& arguments, std::int64_t
 // another one.
 std::optional<Launch> joined(const Launch& before, const Launch& next);
 
-// Nobody but the link behind it reads what the last link made that stands at `result`: it stays in registers, if it is
-// handed over there and nowhere else. The chain does without that memory from here on.
+// How often links read what stands at `result` since the last of them that made it, or, if none did, from the first on.
+std::size_t reads_within(const Launch& chain, const std::byte* result);
+// Nobody else reads what a link made there: it stays in registers, or, in a chain that is not compiled by itself, in
+// memory for links that are not directly behind it.
 void keep_in_registers(Launch& chain, const std::byte* result);
+
+// What it reads and writes where it is compiled by itself (chain_source.h).
+struct CompiledTraffic {
+  std::vector<Range> reads, writes;
+};
+CompiledTraffic compiled_traffic(const Launch& chain);
 
 }  // namespace meshwright::cuda

@@ -133,8 +133,20 @@ TEST_F(Chains, KeepInMemoryWhatOthersRead) {
   EXPECT_EQ(chain->writes.size(), 2U);
   chain = joined(*chain, third);
   ASSERT_TRUE(chain);
+  EXPECT_EQ(reads_within(*chain, slot(2)), 2U);
+  EXPECT_EQ(reads_within(*chain, slot(3)), 1U);
+  EXPECT_EQ(reads_within(*chain, slot(1)), 2U);
+  const std::vector<std::byte> expected = after({*chain});
   keep_in_registers(*chain, slot(2));
   EXPECT_EQ(chain->writes.size(), 3U);
+  EXPECT_EQ(after({*chain}), expected);
+  // Compiled, it is not even written.
+  const CompiledTraffic traffic = compiled_traffic(*chain);
+  ASSERT_EQ(traffic.writes.size(), 2U);
+  EXPECT_EQ(traffic.writes[0].begin, slot(3));
+  EXPECT_EQ(traffic.writes[1].begin, slot(4));
+  ASSERT_EQ(traffic.reads.size(), 3U);
+  for (const Range& range : traffic.reads) EXPECT_NE(range.begin, slot(2));
 }
 
 TEST_F(Chains, MakeWhatLiesRowByRow) {

@@ -33,7 +33,12 @@ std::size_t bytes_of(std::vector<Range> ranges) {
 
 Line line_of(const Launch& launch) {
   Line line{kernel(launch.kernel).name, bytes_of(launch.reads), bytes_of(launch.writes)};
-  if (launch.kernel == KernelId::chain) line.what += " of " + std::to_string(arguments_of(launch).links);
+  if (launch.kernel == KernelId::chain) {
+    line.what += " of " + std::to_string(arguments_of(launch).links);
+    const CompiledTraffic traffic = compiled_traffic(launch);
+    line.read = bytes_of(traffic.reads);
+    line.written = bytes_of(traffic.writes);
+  }
   // What it copies may lie far apart.
   if (launch.kernel == KernelId::copy) line.read = line.written = std::min(line.read, line.written);
   return line;

@@ -353,8 +353,11 @@ Status StepBuilder::drop(const Instruction& instruction) {
     if (storage.use_count() > 1) continue;
     for (const Beside& beside : storage->beside) free_beside_[beside.bytes].push_back(beside.memory);
     count(-storage->seen.type.bytes());
-    if (storage->reads != 1 || chain_ == nullptr) continue;
-    keep_in_registers(std::get<Launch>(chain_->back().what), storage->seen.data);
+    if (chain_ == nullptr) continue;
+    Launch& chain = std::get<Launch>(chain_->back().what);
+    if (storage->reads != reads_within(chain, storage->seen.data)) continue;
+    keep_in_registers(chain, storage->seen.data);
+    if (storage->reads != 1) continue;
     const auto chained = static_cast<std::size_t>(chain_ - made_.commands.data());
     if (Status status = fuse_into_product(chained, storage->seen.data); !status) return status;
   }

@@ -12,9 +12,10 @@ constexpr int kTogether = 8;  // elements that a thread takes, at multiples of 1
 struct ChainLink {
   Function function = Function::identity;
   int32_t operands = 0;
-  uint32_t handed = 0;  // by operand a bit: it is what the link before made
-  bool stores = true;
-  int8_t lies[3] = {};  // by operand: 0: as the result does; else at the chain's strides of this number less 1
+  uint32_t handed = 0;    // by operand a bit: it is what the link before made
+  bool stores = true;     // else nobody reads it but the link behind it
+  bool is_wanted = true;  // by others than links of its chain: else it is stored for those alone that are not compiled
+  int8_t lies[3] = {};    // by operand: 0: as the result does; else at the chain's strides of this number less 1
   float number = 0, second = 0, other = 0;  // as of PointwiseArguments
   Element of_operand[3] = {}, of_result = Element::float32;
   const void* operand[3] = {};
