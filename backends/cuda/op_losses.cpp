@@ -1,5 +1,7 @@
 // Cross entropy, whole and in the steps that it is cut into where classes or positions are sharded.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -147,7 +149,7 @@ class LossWriter {
     if (writer_.keeper == nullptr) return {};
     std::string made = "sums of a loss that ignores " + std::to_string(arguments_.ignored) + ", reduction " +
                        std::to_string(static_cast<int>(arguments_.reduction)) + ", smoothed by " +
-                       std::to_string(arguments_.smoothing);
+                       std::to_string(std::bit_cast<std::int64_t>(arguments_.smoothing));
     for (const char* name : {"target", "weight"}) {
       const auto operand = writer_.call.node.operand_index(name);
       if (!operand) continue;

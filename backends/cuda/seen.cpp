@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -85,9 +84,10 @@ std::vector<std::int64_t> strides_in_order_of(std::span<const std::int64_t> stri
                                               std::span<const std::int64_t> sizes) {
   std::vector<std::int64_t> made(sizes.size());
   std::int64_t stride = 1;
-  for (const std::size_t d : std::views::reverse(order_of(strides))) {
-    made[d] = stride;
-    stride *= sizes[d];
+  const std::vector<std::size_t> order = order_of(strides);
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    made[*d] = stride;
+    stride *= sizes[*d];
   }
   return made;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "execution.h"
+#include "state_places.h"
 
 namespace meshwright::cuda {
 
