@@ -212,9 +212,7 @@ Result<bool> AttentionDnn::write() {
   Seen& result = writer_.results[0];
   if (!bias && has_strides(arguments_.query)) result.strides = strides_like(arguments_.query, result.type.shape);
   DnnCall& taken = **call;
-  std::byte* const kept =
-      writer_.keeper != nullptr ? writer_.keeper->keep(std::nullopt, kStatisticsOfScores, statistics_bytes()) : nullptr;
-  const Range statistics = statistics_at(kept);
+  const Range statistics = statistics_at(writer_.keep_beside_result(kStatisticsOfScores, statistics_bytes()));
   give_operands(taken, *added, result.data, statistics);
   taken.tensors.emplace_back(kValue, memory_of(arguments_.value));
   AttentionArguments arguments = *added ? (*added)->arguments : arguments_;

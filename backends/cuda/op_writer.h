@@ -84,6 +84,9 @@ class OpWriter {
     const auto index = call.node.operand_index(name);
     return keeper != nullptr && index ? keeper->keep(*index, std::move(what), bytes) : nullptr;
   }
+  [[nodiscard]] std::byte* keep_beside_result(std::string what, std::size_t bytes) const {
+    return keeper != nullptr ? keeper->keep(std::nullopt, std::move(what), bytes) : nullptr;
+  }
   [[nodiscard]] std::byte* kept(std::string_view name, std::string_view what) const {
     const auto index = call.node.operand_index(name);
     return keeper != nullptr && index ? keeper->kept(*index, what) : nullptr;
