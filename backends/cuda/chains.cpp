@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/movement.h"
+#include "seen.h"
 
 namespace meshwright::cuda {
 
@@ -70,7 +71,7 @@ bool agree(const Place& a, const Place& b) {
 
 bool has_type(Element element) { return is_single(element) || element == Element::boolean; }
 
-bool is_aligned(const View& view) { return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0; }
+bool is_aligned(const View& view) { return alignment_of(view.data) == 16; }
 
 bool is_in_rows(const View& view, const Sizes& sizes) {
   std::int64_t expected = 1;
@@ -204,16 +205,16 @@ void keep_in_registers(Launch& launch, const std::byte* result) {
   launch = launch_of(chain);
 }
 
-CompiledTraffic compiled_traffic(const Launch& launch) {
+Touched touched_by_compiled(const Launch& launch) {
   const ChainArguments chain = arguments_of(launch);
-  CompiledTraffic traffic;
+  Touched touched;
   for (int l = 0; l < chain.links; ++l) {
     for (const Place& place : operands_of(chain, chain.link[l])) {
-      if (place.lies_otherwise || maker_of(chain, l, place.range.begin) < 0) traffic.reads.push_back(place.range);
+      if (place.lies_otherwise || maker_of(chain, l, place.range.begin) < 0) touched.reads.push_back(place.range);
     }
-    if (chain.link[l].is_wanted) traffic.writes.push_back(result_of(chain, chain.link[l]).range);
+    if (chain.link[l].is_wanted) touched.writes.push_back(result_of(chain, chain.link[l]).range);
   }
-  return traffic;
+  return touched;
 }
 
 }  // namespace meshwright::cuda

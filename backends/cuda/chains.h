@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <vector>
 
 #include "driver.h"
 #include "kernels/chains.h"
@@ -28,9 +27,6 @@ std::size_t reads_within(const Launch& chain, const std::byte* result);
 void keep_in_registers(Launch& chain, const std::byte* result);
 
 // What it reads and writes where it is compiled by itself (chain_source.h).
-struct CompiledTraffic {
-  std::vector<Range> reads, writes;
-};
-CompiledTraffic compiled_traffic(const Launch& chain);
+Touched touched_by_compiled(const Launch& chain);
 
 }  // namespace meshwright::cuda

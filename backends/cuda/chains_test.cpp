@@ -141,12 +141,12 @@ TEST_F(Chains, KeepInMemoryWhatOthersRead) {
   EXPECT_EQ(chain->writes.size(), 3U);
   EXPECT_EQ(after({*chain}), expected);
   // Compiled, it is not even written.
-  const CompiledTraffic traffic = compiled_traffic(*chain);
-  ASSERT_EQ(traffic.writes.size(), 2U);
-  EXPECT_EQ(traffic.writes[0].begin, slot(3));
-  EXPECT_EQ(traffic.writes[1].begin, slot(4));
-  ASSERT_EQ(traffic.reads.size(), 3U);
-  for (const Range& range : traffic.reads) EXPECT_NE(range.begin, slot(2));
+  const Touched touched = touched_by_compiled(*chain);
+  ASSERT_EQ(touched.writes.size(), 2U);
+  EXPECT_EQ(touched.writes[0].begin, slot(3));
+  EXPECT_EQ(touched.writes[1].begin, slot(4));
+  ASSERT_EQ(touched.reads.size(), 3U);
+  for (const Range& range : touched.reads) EXPECT_NE(range.begin, slot(2));
 }
 
 TEST_F(Chains, MakeWhatLiesRowByRow) {

@@ -28,6 +28,16 @@ inline bool overlap(const std::vector<Range>& some, const std::vector<Range>& ot
   });
 }
 
+// What something reads and writes.
+struct Touched {
+  std::vector<Range> reads, writes;
+};
+// Of what has reads and writes: whether one writes what the other one touches.
+template <class One, class Other>
+bool conflict(const One& one, const Other& other) {
+  return overlap(one.writes, other.writes) || overlap(one.writes, other.reads) || overlap(one.reads, other.writes);
+}
+
 // A kernel's run over the indices 0 .. count-1. What it reads and writes is said for whoever proves that nothing races;
 // a GPU is not told.
 struct Launch {

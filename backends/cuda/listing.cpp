@@ -35,9 +35,9 @@ Line line_of(const Launch& launch) {
   Line line{kernel(launch.kernel).name, bytes_of(launch.reads), bytes_of(launch.writes)};
   if (launch.kernel == KernelId::chain) {
     line.what += " of " + std::to_string(arguments_of(launch).links);
-    const CompiledTraffic traffic = compiled_traffic(launch);
-    line.read = bytes_of(traffic.reads);
-    line.written = bytes_of(traffic.writes);
+    const Touched touched = touched_by_compiled(launch);
+    line.read = bytes_of(touched.reads);
+    line.written = bytes_of(touched.writes);
   }
   // What it copies may lie far apart.
   if (launch.kernel == KernelId::copy) line.read = line.written = std::min(line.read, line.written);

@@ -96,16 +96,25 @@ Seen statistics_in(const Norm& norm, bool is_mean, const Seen& like) {
   return made;
 }
 
-// With the statistics as results.
-Status write_native_norm(OpWriter& writer) {
+Result<Norm> begin_norm_rows(OpWriter& writer) {
   Result<Norm> norm = begin(writer);
-  if (!norm) return norm.error();
+  if (!norm) return norm;
   const Result<View> result = view_for(writer.results[0], {});
   if (!result) return result.error();
   norm->arguments.result = *result;
-  add_statistics(writer, *norm);
-  writer.launch(KernelId::norm_rows, norm->arguments, norm->arguments.rows, reads_of(*norm),
-                {writer.results[0].range()});
+  return norm;
+}
+
+void write_norm_rows(OpWriter& writer, Norm& norm) {
+  add_statistics(writer, norm);
+  writer.launch(KernelId::norm_rows, norm.arguments, norm.arguments.rows, reads_of(norm), {writer.results[0].range()});
+}
+
+// With the statistics as results.
+Status write_native_norm(OpWriter& writer) {
+  Result<Norm> norm = begin_norm_rows(writer);
+  if (!norm) return norm.error();
+  write_norm_rows(writer, *norm);
   if (Status status = writer.copy(statistics_in(*norm, true, writer.results[1]), writer.results[1]); !status)
     return status;
   return writer.copy(statistics_in(*norm, false, writer.results[2]), writer.results[2]);
@@ -132,17 +141,11 @@ Result<bool> write_norm_by_library(OpWriter& writer, Norm& norm) {
 }
 
 Status write_norm(OpWriter& writer) {
-  Result<Norm> norm = begin(writer);
+  Result<Norm> norm = begin_norm_rows(writer);
   if (!norm) return norm.error();
-  const Result<View> result = view_for(writer.results[0], {});
-  if (!result) return result.error();
-  norm->arguments.result = *result;
   const Result<bool> is_written = write_norm_by_library(writer, *norm);
   if (!is_written) return is_written.error();
-  if (*is_written) return Done{};
-  add_statistics(writer, *norm);
-  writer.launch(KernelId::norm_rows, norm->arguments, norm->arguments.rows, reads_of(*norm),
-                {writer.results[0].range()});
+  if (!*is_written) write_norm_rows(writer, *norm);
   return Done{};
 }
 

@@ -1,6 +1,7 @@
 // Commands that become one: products take over what stands behind them (fused_product.h), and what is made early waits
 // for the function that reads it.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "chains.h"
@@ -13,23 +14,15 @@ namespace meshwright::cuda {
 
 namespace {
 
-struct Touched {
-  std::vector<Range> reads, writes;
-
-  // What an instruction has in scratch is its own while it runs.
-  void add(const Launch& launch, const Range& scratch) {
-    const auto add_others = [&](const std::vector<Range>& ranges, std::vector<Range>& to) {
-      std::ranges::copy_if(ranges, std::back_inserter(to), [&](const Range& range) {
-        return range.begin < scratch.begin || range.begin >= scratch.begin + scratch.bytes;
-      });
-    };
-    add_others(launch.reads, reads);
-    add_others(launch.writes, writes);
-  }
-};
-
-bool conflict(const Touched& a, const Touched& b) {
-  return overlap(a.writes, b.writes) || overlap(a.writes, b.reads) || overlap(a.reads, b.writes);
+// What an instruction has in scratch is its own while it runs.
+void add_all_but_scratch(const Launch& launch, const Range& scratch, Touched& touched) {
+  const auto add = [&](const std::vector<Range>& ranges, std::vector<Range>& to) {
+    std::ranges::copy_if(ranges, std::back_inserter(to), [&](const Range& range) {
+      return range.begin < scratch.begin || range.begin >= scratch.begin + scratch.bytes;
+    });
+  };
+  add(launch.reads, touched.reads);
+  add(launch.writes, touched.writes);
 }
 
 // By commands of an instruction that are launches and products of the compute stream alone. Nothing: they are not.
@@ -39,7 +32,7 @@ std::optional<Touched> touched_by(const std::vector<Command>& commands, const Ra
     const auto* launch = std::get_if<Launch>(&command.what);
     const auto* product = std::get_if<Product>(&command.what);
     if (command.stream != kCompute || (launch == nullptr && product == nullptr)) return std::nullopt;
-    touched.add(launch != nullptr ? *launch : launch_of(*product), scratch);
+    add_all_but_scratch(launch != nullptr ? *launch : launch_of(*product), scratch, touched);
   }
   return touched;
 }

@@ -21,10 +21,6 @@ struct Traced {
   Clock before;
 };
 
-bool conflict(const TraceEntry& a, const TraceEntry& b) {
-  return overlap(a.writes, b.writes) || overlap(a.writes, b.reads) || overlap(a.reads, b.writes);
-}
-
 }  // namespace
 
 Status check_races(const std::vector<TraceEntry>& trace) {
