@@ -45,10 +45,10 @@ class StepKeeper : public ::testing::Test {
   // How often logits are read for terms.
   int run() {
     const StepOnHost built(build_, build_.program, {});
-    // These first: where nobody reads them, their place is that of others.
-    for (const bool is_other : {true, false}) {
-      for (std::int64_t n = 0; n < kPositions; ++n)
-        store(built.place(is_other ? other_labels_ : labels_), Element::int64, n, label(n, is_other));
+    for (const bool is_other : {false, true}) {
+      const ProgramValueId labels = is_other ? other_labels_ : labels_;
+      for (std::int64_t n = 0; built.has_place(labels) && n < kPositions; ++n)
+        store(built.place(labels), Element::int64, n, label(n, is_other));
     }
     store(built.place(scale_), Element::float32, 0, 2);
     for (std::int64_t i = 0; i < kPositions * kClasses; ++i)

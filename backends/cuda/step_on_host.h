@@ -32,7 +32,12 @@ class StepOnHost {
     memory = {block.base, block.bytes()};
   }
 
-  [[nodiscard]] std::byte* place(ProgramValueId value) const { return memory.data() + arena.offsets[value]; }
+  // What nobody reads has none.
+  [[nodiscard]] bool has_place(ProgramValueId value) const { return arena.offsets[value] != Arena::kNone; }
+  [[nodiscard]] std::byte* place(ProgramValueId value) const {
+    EXPECT_TRUE(has_place(value)) << value;
+    return memory.data() + arena.offsets[value];
+  }
   // Where a value is that the program hands out.
   [[nodiscard]] const Seen& handed(ProgramValueId value) const { return step.handed.at({value, 0}).seen; }
 
