@@ -49,14 +49,7 @@ Status write_distances(OpWriter& writer) {
 Status write_cosines(OpWriter& writer) {
   const Node& node = writer.call.node;
   const Seen &first = writer.operands[0], &second = writer.operands[1], &result = writer.results[0];
-  const std::vector<std::int64_t>&one = first.type.shape, &other = second.type.shape;
-  std::vector<std::int64_t> joint = one.size() < other.size() ? other : one;
-  for (const std::vector<std::int64_t>& shape : {one, other}) {
-    const std::size_t missing = joint.size() - shape.size();
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] != 1) joint[missing + d] = shape[d];
-    }
-  }
+  std::vector<std::int64_t> joint = joint_shape(writer.operands);
   const std::size_t dim = dimension_of(node, static_cast<std::int64_t>(joint.size()), 1);
   std::vector<std::int64_t> first_strides = broadcast_strides(first, joint),
                             second_strides = broadcast_strides(second, joint);

@@ -30,18 +30,6 @@ std::optional<ElementwiseLoss> elementwise_loss_of(const Node& node) {
   return ElementwiseLoss{logarithms ? Function::divergence_of_logarithms : Function::divergence, 0};
 }
 
-std::vector<std::int64_t> joint_shape(const OpWriter& writer) {
-  std::vector<std::int64_t> joint;
-  for (const Seen& operand : writer.operands) {
-    const std::vector<std::int64_t>& shape = operand.type.shape;
-    if (joint.size() < shape.size()) joint.insert(joint.begin(), shape.size() - joint.size(), 1);
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] != 1) joint[joint.size() - shape.size() + d] = shape[d];
-    }
-  }
-  return joint;
-}
-
 Status write_elementwise_loss(OpWriter& writer) {
   const Node& node = writer.call.node;
   const std::optional<ElementwiseLoss> loss = elementwise_loss_of(node);
@@ -51,7 +39,7 @@ Status write_elementwise_loss(OpWriter& writer) {
   Seen each = result;
   if (reduces) {  // as the family, which rounds the sum alone
     const DType between = result.type.dtype == DType::float64 ? DType::float64 : DType::float32;
-    each = writer.in_scratch(between, joint_shape(writer));
+    each = writer.in_scratch(between, joint_shape(writer.operands));
   }
   std::vector<const Seen*> operands{writer.operand("self"), writer.operand("target")};
   if (const Seen* positive = writer.operand("pos_weight")) operands.push_back(positive);

@@ -73,6 +73,18 @@ std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const 
   return strides;
 }
 
+std::vector<std::int64_t> joint_shape(std::span<const Seen> tensors) {
+  std::vector<std::int64_t> joint;
+  for (const Seen& tensor : tensors) {
+    const std::vector<std::int64_t>& shape = tensor.type.shape;
+    if (joint.size() < shape.size()) joint.insert(joint.begin(), shape.size() - joint.size(), 1);
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] != 1) joint[joint.size() - shape.size() + d] = shape[d];
+    }
+  }
+  return joint;
+}
+
 std::vector<std::size_t> order_of(std::span<const std::int64_t> strides) {
   std::vector<std::size_t> order(strides.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

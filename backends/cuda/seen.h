@@ -44,6 +44,9 @@ Walk walk_over(std::span<const std::int64_t> sizes, const std::vector<std::vecto
 // The strides of `tensor` as it is broadcast to a shape: 0 where it is repeated.
 std::vector<std::int64_t> broadcast_strides(const Seen& tensor, std::span<const std::int64_t> shape);
 
+// What these are broadcast to together.
+std::vector<std::int64_t> joint_shape(std::span<const Seen> tensors);
+
 // The dimensions, that of the largest stride first.
 std::vector<std::size_t> order_of(std::span<const std::int64_t> strides);
 // Without gaps, dimensions of these sizes in the order of others that have strides.
