@@ -112,8 +112,10 @@ def predicted(trace: Path) -> tuple[list[str], list[str]]:
 
 def on_ranks(folder: Path) -> None:
     from beside import emitted
+    from measured import expect_no_threads_at_the_end
 
-    dist.init_process_group("gloo")
+    expect_no_threads_at_the_end()
+    dist.init_process_group("gloo")  # the user's own, before anything of ours is imported
     for case in REDUCING:
         model = emitted(folder / case).Model()
         sharding = sys.modules["sharding"]

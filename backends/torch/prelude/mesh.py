@@ -52,11 +52,16 @@ def start():
 
 def forget_meshes():
     """Lets go of the groups when the process ends. A group that is kept, though it was destroyed, keeps its threads, and
-    those of gloo may abort a process that Python has left. What PyTorch caches for DTensors keeps the meshes themselves.
+    those of gloo may abort a process that Python has left. What PyTorch caches for DTensors keeps the meshes themselves;
+    where the process group was made before this module was imported, functions of PyTorch have it as their default.
     """
     for mesh in MESHES.values():
         getattr(mesh, "_pg_registry", {}).clear()
     MESHES.clear()
+    functions = sys.modules.get("torch.distributed.nn.functional")
+    for function in vars(functions).values() if functions else ():
+        if getattr(function, "__defaults__", None):
+            function.__defaults__ = tuple(None if isinstance(each, dist.ProcessGroup) else each for each in function.__defaults__)
 
 
 def join(ranks):
