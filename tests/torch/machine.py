@@ -19,7 +19,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from measured import expect_no_threads_at_the_end, spoil, start
+from measured import spoil, start
+from threads_left import expect_no_threads_at_the_end
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import subprocess
 import sys
@@ -16,17 +15,6 @@ def start(script: str, program: Path, folder: Path, ranks: int) -> None:
     environment = {**os.environ, "MESHWRIGHT_PROGRAM": str(program), "MESHWRIGHT_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), script, "--program", program,
                     "--folder", folder], env=environment, check=True)
-
-
-def expect_no_threads_at_the_end() -> None:
-    """Fail this process if gloo's threads are left when it ends: they may abort it. Call it before what lets go of groups at the end."""
-    def check() -> None:
-        names = [thread.joinpath("comm").read_text().strip() for thread in Path("/proc/self/task").iterdir()]
-        left = [name for name in names if "gloo" in name]
-        if left:
-            print(f"threads are left at the end: {left}", file=sys.stderr, flush=True)
-            os._exit(1)
-    atexit.register(check)
 
 
 def spoil(folder: Path) -> None:

@@ -112,7 +112,7 @@ def predicted(trace: Path) -> tuple[list[str], list[str]]:
 
 def on_ranks(folder: Path) -> None:
     from beside import emitted
-    from measured import expect_no_threads_at_the_end
+    from threads_left import expect_no_threads_at_the_end
 
     expect_no_threads_at_the_end()
     dist.init_process_group("gloo")  # the user's own, before anything of ours is imported
